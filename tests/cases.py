@@ -14,25 +14,29 @@ ROOT = Path(__file__).parents[1]
 
 
 def every_case(names, cases, *, ids=str, parts=1):
-    """Do as ``pytest.mark.parametrize`` would, in one test. The check may use no fixture that must be fresh for every case.
+    """Parametrise a test like ``pytest.mark.parametrize``, but as one test. All cases have the same fixtures.
 
     Args:
-        names: of the check's arguments that a case has: words with commas between, or a tuple.
-        cases: as parametrize takes them: a value for one name, a tuple for several; a ``pytest.param`` may name its case.
-        ids: what names a value, or the names of all cases in order.
-        parts: tests that share the cases, where together they take longer than a quick test may.
+        names: names of the arguments that differ between cases: words separated by commas, or a tuple.
+        cases: per case, a value for one name, a tuple for several names, or a ``pytest.param`` with an id.
+        ids: function that returns the text of a value, or the names of all cases in order.
+        parts: number of tests among which the cases are divided; more than 1 if all cases take too long for a quick test.
     """
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     assert 0 < parts <= len(cases), f"{parts} parts of {len(cases)} cases: some would check nothing"
     ids = ids if callable(ids) else list(ids)
-    named = [_named(names, case, ids if callable(ids) else ids[number]) for number, case in enumerate(cases)]
+    named_cases = [
+        _name_and_values(names, case, ids if callable(ids) else ids[number]) for number, case in enumerate(cases)
+    ]
 
     def decorate(check):
-        def run_cases(**others):
-            mine = named[others.pop("part", 0) :: parts]
-            breaches = [breach for case, values in mine if (breach := _breach(check, case, {**values, **others}))]
+        def run_cases(**arguments):
+            cases_of_part = named_cases[arguments.pop("part", 0) :: parts]
+            breaches = [
+                breach for case, values in cases_of_part if (breach := _breach(check, case, {**values, **arguments}))
+            ]
             if breaches:
-                pytest.fail("\n".join([f"{len(breaches)} of {len(mine)} cases:", *breaches]), pytrace=False)
+                pytest.fail("\n".join([f"{len(breaches)} of {len(cases_of_part)} cases:", *breaches]), pytrace=False)
 
         parameters = [parameter for name, parameter in inspect.signature(check).parameters.items() if name not in names]
         if parts > 1:
@@ -52,11 +56,11 @@ def every_case(names, cases, *, ids=str, parts=1):
     return decorate
 
 
-def _named(names, case, ids):
+def _name_and_values(names, case, ids):
     """Return the name of a case and its values by their names."""
     values, name = case, None
     if isinstance(case, type(pytest.param())):
-        assert not case.marks, f"{case}: a case with marks is a test of its own"
+        assert not case.marks, f"{case}: write a separate test for a case with marks"
         values, name = case.values if len(names) > 1 else case.values[0], case.id
     values = dict(zip(names, values, strict=True)) if len(names) > 1 else {names[0]: values}
     if name is None:
@@ -65,14 +69,14 @@ def _named(names, case, ids):
 
 
 def _breach(check, case, arguments):
-    """Return how a case fails, with its name and place; None if it does not."""
+    """Return a failed case's name, error and location; None if the case passes."""
     try:
         check(**arguments)
     except (Exception, pytest.fail.Exception) as error:
         frames = [
             frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)
         ]
-        place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}"
-        what = "\n".join([str(error) or frames[-1].line, *getattr(error, "__notes__", ())]).replace("\n", "\n    ")
-        return f"{case}: {type(error).__name__}: {what} ({place})"
+        location = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}"
+        message = "\n".join([str(error) or frames[-1].line, *getattr(error, "__notes__", ())]).replace("\n", "\n    ")
+        return f"{case}: {type(error).__name__}: {message} ({location})"
     return None

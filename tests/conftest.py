@@ -1,20 +1,20 @@
-"""What all tests share: one thread for torch, and a small pretrained chat model in a folder.
+"""Settings and fixtures of all tests, for example a small pretrained chat model in a folder.
 
-One thread, so that results do not depend on the machine's cores and workers do not crowd each other.
+Torch uses one thread, so results do not depend on the number of cores.
 
-Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that tests need, a test that is skipped has failed.
+`make` installs all packages that tests need and sets SPARRING_NO_SKIPS; a skipped test is then a failure.
 
-No test of Hypothesis has a deadline: how long an example takes says how busy the machine is. Where `make` runs them, their examples are
-the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time. Where a test
-does not say how many they are, there are 100; in `make check`, 20: `make check-all` runs all tests of Hypothesis again, with 100. Tests that
-do something at every place of a run, such as to kill it there, take the same share of places: `places`.
+Tests of Hypothesis have no deadline, since the time of an example depends on the machine. `make` uses fixed examples, so that a result
+depends only on the commit; `python -m pytest` draws new examples. By default a test has 100 examples, in `make check` 20;
+`make check-all` runs all tests of Hypothesis with 100. Tests that act at every place of a run, for example kill the run there, take an
+equal share of the places (fixture `places`).
 
-A test is quick or slow. Slow are those with the marker and those that tests/slow.txt lists, which `--measure-slow` writes from a run.
-Where SPARRING_NO_SKIPS is set, a quick test whose call takes more than QUICK seconds of processor time has failed. Its processes count,
-what is imported for the first time does not.
+A test is slow if it has the marker or is listed in tests/slow.txt, which `--measure-slow` writes; all other tests are quick. If
+SPARRING_NO_SKIPS is set, a quick test fails if its call takes more than QUICK seconds of processor time. This includes the processes
+that the test starts and excludes first imports.
 
-SPARRING_ROTATION=COMMIT/N picks one of N slow tests, by the commit's hash, and one of the places at which a run is killed; those marked
-`always` are run at every commit. Without it all are run.
+SPARRING_ROTATION=COMMIT/N selects one of N slow tests and one of N places by the hash of the commit. Tests with the marker `always` are
+always run. Without the variable all tests are run.
 """
 
 import gc
@@ -77,14 +77,14 @@ def pytest_addoption(parser):
 
 
 def listed():
-    """Return {test: seconds} of the tests that are slow by measure; tests/architecture copies this file alone."""
+    """Return the seconds of each test in tests/slow.txt; the file may be missing, since tests/architecture copies only this module."""
     lines = SLOW.read_text(encoding="utf-8").splitlines() if SLOW.is_file() else []
     pairs = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
     return {name: float(seconds) for seconds, name in pairs}
 
 
 def rotation():
-    """Return the number of this commit and of how many slow tests one is run; None where all are run."""
+    """Return the number of this commit and N, where one of N slow tests is run; None if all are run."""
     text = os.environ.get("SPARRING_ROTATION", "")
     if not text:
         return None
@@ -96,13 +96,13 @@ def rotation():
 
 
 def is_due(name, turn):
-    """Return whether a slow test is run at this commit; the same in every process."""
+    """Return whether a slow test is run at this commit; all processes get an equal answer."""
     return turn is None or (zlib.crc32(name.encode()) + turn[0]) % turn[1] == 0
 
 
 @pytest.fixture(scope="session")
 def stride():
-    """Return which of many cases a long test takes: 5, every fifth, in `make check`; 1, each of them, in `make check-all` and by hand."""
+    """Return n if a long test takes every n-th case: 5 in `make check`, otherwise 1."""
     return max(1, 100 // EXAMPLES)
 
 
@@ -114,51 +114,55 @@ def places_of(stride):
 
 @pytest.fixture(scope="session")
 def places(stride):
-    """As ``range``, but of the places of a run only those that a test that does something at each takes at this commit."""
+    """Return a function like ``range`` that leaves out the places of a run that are not tested at this commit."""
     return places_of(stride)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark what is slow by measure, and leave out slow tests whose turn is at another commit.
+    """Mark the tests listed in tests/slow.txt, and leave out slow tests that are run at a different commit.
 
-    Names that hold an address are refused: workers of pytest-xdist would not agree on them, and none would run.
+    Names with a memory address are refused, because workers of pytest-xdist then have different names and run no test.
     """
     unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(
             f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process"
         )
-    slow, turn = listed(), rotation()
-    later = []
+    slow_tests, rotated = listed(), rotation()
+    deselected = []
     for item in items:
-        if item.nodeid in slow or item.nodeid.partition("[")[0] in slow:
+        if item.nodeid in slow_tests or item.nodeid.partition("[")[0] in slow_tests:
             item.add_marker("slow")
-        if item.get_closest_marker("slow") and not item.get_closest_marker("always") and not is_due(item.nodeid, turn):
-            later.append(item)
-    if later:
-        config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if item not in set(later)]
+        if (
+            item.get_closest_marker("slow")
+            and not item.get_closest_marker("always")
+            and not is_due(item.nodeid, rotated)
+        ):
+            deselected.append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
 
 
 def pytest_collection_finish():
-    """Leave what is there already, a million objects of libraries and tests, out of the cycle collector's walks."""
+    """Exclude the million objects of libraries and tests from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def timed(find_and_load):
-    """Return what imports a module, and counts the processor time that it takes in ``timed.seconds``."""
+    """Return the import function with a timer, which adds processor seconds to ``timed.seconds``."""
 
     def find(*arguments):
         if timed.depth or os.getpid() != timed.process:
             return find_and_load(*arguments)
-        timed.depth, began = 1, time.process_time()
+        timed.depth, start_seconds = 1, time.process_time()
         try:
             return find_and_load(*arguments)
         finally:
             timed.depth = 0
-            timed.seconds += time.process_time() - began
+            timed.seconds += time.process_time() - start_seconds
 
     return find
 
@@ -169,40 +173,46 @@ importlib._bootstrap._find_and_load = timed(
 )  # called for a module that is not there yet
 
 
-def spent():
-    """Return the processor time of this process and of those that it has waited for, without what imports took."""
+def processor_seconds():
+    """Return the processor time of this process and its finished child processes, without first imports."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages) - timed.seconds
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    began = spent()
+    start_seconds = processor_seconds()
     try:
         return (yield)
     finally:
-        item.user_properties.append(("seconds", round(spent() - began, 2)))
+        item.user_properties.append(("seconds", round(processor_seconds() - start_seconds, 2)))
 
 
-def judged(item, report):
-    """Return the report of a test; as a failure if it is a quick one that took long. A slow one that failed says how to repeat it."""
+def check_time(item, report):
+    """Return the report of a test. A quick test that took long has failed; a failed slow test shows the command to repeat it."""
     seconds = dict(item.user_properties).get("seconds", 0.0)
-    slow = item.get_closest_marker("slow")
-    if os.environ.get("SPARRING_NO_SKIPS") and report.when == "call" and report.passed and not slow and seconds > QUICK:
+    is_slow = item.get_closest_marker("slow")
+    if (
+        os.environ.get("SPARRING_NO_SKIPS")
+        and report.when == "call"
+        and report.passed
+        and not is_slow
+        and seconds > QUICK
+    ):
         report.outcome = "failed"
         report.longrepr = (
             f"{item.nodeid} took {seconds} s of processor time, where a quick test may take {QUICK} s. Make it smaller, mark it "
             f'@pytest.mark.slow, or add to tests/slow.txt the line "{seconds} {item.nodeid.partition("[")[0]}"'
         )
-    if report.failed and slow and rotation():
+    if report.failed and is_slow and rotation():
         report.sections.append(("repeat it", f".venv/bin/python -m pytest {shlex.quote(item.nodeid)}"))
     return report
 
 
-def demanded(report):
-    """Return the report of a test or a file; as a failure if it was skipped where nothing may be.
+def check_skip(report):
+    """Return the report of a test or a file. If SPARRING_NO_SKIPS is set, a skipped test has failed.
 
-    What only the platform lacks, and nothing could install, says so: its reason begins with "platform: ".
+    A reason that begins with "platform: " is allowed; it names a property of the machine that cannot be installed.
     """
     if os.environ.get("SPARRING_NO_SKIPS") and report.skipped and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
@@ -214,12 +224,12 @@ def demanded(report):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
-    return judged(item, demanded((yield)))
+    return check_time(item, check_skip((yield)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
-    return demanded((yield))
+    return check_skip((yield))
 
 
 class Measure:
@@ -248,9 +258,9 @@ class Measure:
         }
         for test, cases in tests.items():
             limit = max(self.limit, 0.8) if {*Path(test).parts} & {*NUMBERS} else self.limit
-            dear = {name: seconds for name, seconds in cases.items() if seconds > limit}
-            many = 2 * len(dear) > len(cases) or (len(cases) > 1 and sum(cases.values()) > 8 * limit)
-            names |= {test: max(cases.values())} if many else dear
+            slow_cases = {name: seconds for name, seconds in cases.items() if seconds > limit}
+            is_mostly_slow = 2 * len(slow_cases) > len(cases) or (len(cases) > 1 and sum(cases.values()) > 8 * limit)
+            names |= {test: max(cases.values())} if is_mostly_slow else slow_cases
         lines = [
             f"{seconds:.2f} {name}\n" for name, seconds in sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         ]
@@ -300,16 +310,18 @@ def tiny_folder(tmp_path_factory):
     from sparring.engine.local import LocalEngine
 
     folder = tmp_path_factory.mktemp("tiny") / "model"
-    small = {"hidden_size": 16, "layers": 1}
-    LocalEngine(resolve({"environments": [{"name": "kuhn_poker"}], "model": small, "threads": 1})).model.save(folder)
+    model_options = {"hidden_size": 16, "layers": 1}
+    LocalEngine(resolve({"environments": [{"name": "kuhn_poker"}], "model": model_options, "threads": 1})).model.save(
+        folder
+    )
     return folder
 
 
 @pytest.fixture
 def forked(monkeypatch):
-    """Let further learners be forks: where a test compares what runs leave behind, and not how processes begin.
+    """Start further learners as forks, in tests of the files of a run.
 
-    Not where another thread computes while one begins: in a fork the locks that it held are never released. So no workers.
+    A test that uses worker threads cannot use it: a fork never releases the locks that threads hold.
     """
     from tests.forked import popen
 
@@ -320,7 +332,7 @@ def forked(monkeypatch):
 
 @pytest.fixture
 def saved(tmp_path_factory):
-    """A function that returns what an engine saves: contents by file name."""
+    """Return a function that saves an engine and returns the contents by file name."""
 
     def contents(engine):
         folder = tmp_path_factory.mktemp("saved")

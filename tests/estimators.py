@@ -1,12 +1,12 @@
-"""What estimators ask of a run besides usual plays."""
+"""Rollouts that estimators require."""
 
 
-def asked_of(name, preset=None):
-    """Return what a run's rollout must have for an estimator."""
+def required_rollout(name, preset=None):
+    """Return the options of `rollout` that an estimator requires."""
     if name == "vine_ppo":
         return {"playouts": 1}
-    several = (name, preset) in (("vpr", "as_released"), ("candidate_value", None))
-    return {"candidates": {"count": 4, "by": "rewards"}} if several else {}
+    has_candidates = (name, preset) in (("vpr", "as_released"), ("candidate_value", None))
+    return {"candidates": {"count": 4, "by": "rewards"}} if has_candidates else {}
 
 
 def played_for(name, preset=None):

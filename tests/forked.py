@@ -1,4 +1,4 @@
-"""Further learners of a run as forks of the test's process: what takes seconds, to import torch and transformers, is there already."""
+"""Learners of a run as forks of the test's process, which has already imported torch and transformers."""
 
 import contextlib
 import importlib
@@ -9,15 +9,15 @@ import sys
 import traceback
 
 
-def popen(command, *, pass_fds, env, **how):
-    """Do as ``subprocess.Popen`` would for ``python -c CODE``, without beginning a Python anew.
+def popen(command, *, pass_fds, env, **options):
+    """Fork a process that runs CODE, in place of ``subprocess.Popen`` with ``python -c CODE``.
 
-    As there the process has no descriptors but its standard ones and ``pass_fds``; it inherits what modules hold.
+    The fork inherits the loaded modules and keeps only the standard descriptors and ``pass_fds``.
     """
 
     def run():
         for number in {*map(int, os.listdir("/dev/fd"))} - {0, 1, 2, *pass_fds}:
-            with contextlib.suppress(OSError):  # that of the list itself is closed by now
+            with contextlib.suppress(OSError):  # the descriptor of the listing is already closed
                 os.close(number)
         os.environ.clear()
         os.environ.update(env)
@@ -30,4 +30,4 @@ def popen(command, *, pass_fds, env, **how):
         os._exit(0)
 
     importlib.import_module(re.search(r"from (\S+) import", command[-1])[1])
-    return subprocess.Popen(["true"], preexec_fn=run, pass_fds=pass_fds, **how)
+    return subprocess.Popen(["true"], preexec_fn=run, pass_fds=pass_fds, **options)

@@ -1,15 +1,15 @@
-"""A network's own forward pass, by transformers: what ours is compared with."""
+"""Networks of the package transformers, which compute expected values for our networks."""
 
 from sparring.models.tiny import TinyNetwork
 
 
 def hugging_face(network):
-    """Return a network that transformers computes; of a tiny one a GPT-2 that shares its parameters, so that gradients reach them."""
+    """Return a network of transformers. For a tiny network, return a GPT-2 that has the tiny network's parameters."""
     if not isinstance(network, TinyNetwork):
         return network
     model = network.to_transformers()
     for name, parameter in network.named_parameters():
-        place, _, last = name.rpartition(".")
-        setattr(model.get_submodule(place), last, parameter)
+        module_name, _, parameter_name = name.rpartition(".")
+        setattr(model.get_submodule(module_name), parameter_name, parameter)
     model.tie_weights()
     return model

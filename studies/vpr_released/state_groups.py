@@ -232,7 +232,7 @@ def moves_left(table: Any) -> tuple[int | None, int | None]:
     boxes, initial_board = table.boxes.bit_count(), table.initial()
     all_solutions = solutions(table.floor, boxes, boxes)
     initial_moves, remaining_moves = (
-        None if all_solutions is None else all_solutions.of(board.agent, board.boxes)
+        None if all_solutions is None else all_solutions.distance_of(board.agent, board.boxes)
         for board in (initial_board, table)
     )
     return initial_moves, remaining_moves

@@ -76,8 +76,8 @@ def test_train_gives_the_same_run_twice_and_resumes_it(run, tmp_path):
         sparring.train("kuhn-tiny", *QUICK, run=second_run.path, resume=True, overwrite=True)
     assert extended_run.metrics() == second_run.metrics()
     assert sparring.train("kuhn-tiny", *QUICK, run=second_run.path, overwrite=True).metrics() == run.metrics()
-    start = json.loads((second_run.path / "provenance.json").read_text())["starts"][0]
-    assert start["command"].startswith("sparring.train kuhn-tiny steps=2")
+    run_start = json.loads((second_run.path / "provenance.json").read_text())["starts"][0]
+    assert run_start["command"].startswith("sparring.train kuhn-tiny steps=2")
 
 
 def test_train_shows_progress_if_asked(tmp_path, capsys):
@@ -89,16 +89,16 @@ def test_train_shows_progress_if_asked(tmp_path, capsys):
 
 def test_load_run_gives_the_step_episodes_and_export_of_a_run(run, tmp_path):
     for _ in range(2):
-        loaded = sparring.load_run(run.path)
-        assert (loaded.step, loaded.config.steps, repr(loaded)) == (2, 2, f"Run({str(run.path)!r})")
+        loaded_run = sparring.load_run(run.path)
+        assert (loaded_run.step, loaded_run.config.steps, repr(loaded_run)) == (2, 2, f"Run({str(run.path)!r})")
     assert sparring.load_run(run.path, step=2).step == 2
-    assert {step for step, _ in loaded.episodes()} == {1, 2} and len(loaded.episodes()) == 32
-    assert (loaded.export(tmp_path / "model") / "config.json").is_file()
+    assert {step for step, _ in loaded_run.episodes()} == {1, 2} and len(loaded_run.episodes()) == 32
+    assert (loaded_run.export(tmp_path / "model") / "config.json").is_file()
     with pytest.raises(RunError, match="There is no run folder"):
         sparring.load_run(tmp_path / "none")
 
 
-def test_evaluate_twice_a_run_and_a_bot(run):
+def test_evaluate_accepts_a_run_its_path_and_a_bot(run):
     results = [sparring.evaluate(run_or_path, games_per_seat=4) for run_or_path in (run, run.path, str(run.path))]
     assert results[0] == results[1] == results[2] and "nash_conv/kuhn_poker" in results[0]["figures"]
     bot = sparring.evaluate("minimax", ["tic_tac_toe"], games_per_seat=4, opponents=["random", "minimax"], exact=False)
@@ -120,8 +120,8 @@ def test_evaluate_counts_self_plays_attempts_and_best_of_n():
         "random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **options
     )
     assert {len(row["attempts"]) for row in trial_result["adaptation"]} == {2}
-    best = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
-    assert best["best_of"] == 64 and best["matches"][0]["intervals"]["return"]["mean"] == 1.0
+    evaluation = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
+    assert evaluation["best_of"] == 64 and evaluation["matches"][0]["intervals"]["return"]["mean"] == 1.0
     result_without_options = sparring.evaluate("random", ["sudoku"], **options)
     assert not {"best_of", "self_plays", "adaptation"} & result_without_options.keys()
 
@@ -156,7 +156,7 @@ def test_play_episodes_repeats_with_its_seed_and_groups_share_a_deal(run):
         sparring.play_episodes("kuhn_poker", ["rndom", run])
 
 
-def test_loss_twice_by_hand():
+def test_a_loss_by_hand_in_two_calls():
     for _ in range(2):
         logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
         old_logprobs = logprobs.detach()

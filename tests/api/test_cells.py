@@ -65,7 +65,7 @@ def with_needs(dependent, *keys):
 
 
 def test_cells_start_after_their_needs_and_those_that_others_need_start_first(runner):
-    """Long runs start first: otherwise the last run would begin late, and the other cores would wait for it."""
+    """Long runs start first, so that at the end no core waits for a long run."""
     runs = [cell(f"run{seed}", f"run{seed}") for seed in range(3)]
     matches = [with_needs(cell(f"match{seed}", f"match{seed}"), f"run{seed}") for seed in range(3)]
     run_all(runner, *(item for pair in zip(runs, matches, strict=True) for item in pair), cell("alone", "alone"))
@@ -159,7 +159,7 @@ def test_results_of_several_commits_are_refused(runner):
     with pytest.raises(RunError, match=r"holds cells of 0123abc, and this code is 4567def.*--folder"):
         run_all(runner, cell("a", "train"), cell("b", "train"))
     assert len(runner.commands) == 1
-    # all cells are stored, so no commits would be mixed
+    # all cells are stored, so the results have one commit
     assert run_all(runner, cell("a", "train"))["a",]["commit"] == "0123abc"
 
 
@@ -172,13 +172,13 @@ def test_without_git_the_version_of_the_package_replaces_the_commit(monkeypatch,
 
 def test_a_failed_cell_reports_its_last_error_lines_and_others_are_stored(tmp_path):
     runner, lines = CellRunner(tmp_path), []
-    working, failing = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
+    valid_cell, failing_cell = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
     with pytest.raises(RunError) as error:
-        run_all(runner, failing, working, watch=lines.append, workers=2)
+        run_all(runner, failing_cell, valid_cell, watch=lines.append, workers=2)
     message = str(error.value)
     assert "1 of 2 cells failed" in message and "`sparring list slots-that-are-none` failed" in message
     assert "Unknown kind of entry" in message and "the same command" in message
-    assert runner.stored_record(working) is not None and runner.stored_record(failing) is None
+    assert runner.stored_record(valid_cell) is not None and runner.stored_record(failing_cell) is None
     assert any(line.startswith("bad failed: ") for line in lines)
 
 
@@ -198,7 +198,7 @@ def test_progress_of_a_cell_counts_the_steps_of_its_run(tmp_path):
     assert runner.progress_of(train_cell) == "a"
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("steps: 8\n")
-    assert runner.progress_of(train_cell) == "a"  # without a metrics file it may be a command without steps
+    assert runner.progress_of(train_cell) == "a"  # a command without a metrics file may have no steps
     (tmp_path / "a" / "metrics.jsonl").write_text("")
     assert runner.progress_of(train_cell) == "a (before step 1)"
     (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
@@ -244,7 +244,7 @@ def sleeper(monkeypatch, tmp_path):
 
 
 def test_an_interrupt_ends_running_cells_and_keeps_stored_ones(sleeper, tmp_path):
-    runner, finished = CellRunner(tmp_path), cell("a", "list", "players")
+    runner, finished_cell = CellRunner(tmp_path), cell("a", "list", "players")
     endless = Cell(key=("b",), folder="b", command=sleeper, path_words=("{}",), measure=store_stdout)
 
     def watch(line):
@@ -253,11 +253,11 @@ def test_an_interrupt_ends_running_cells_and_keeps_stored_ones(sleeper, tmp_path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(runner, endless, finished, watch=watch, workers=2)
-    assert runner.stored_record(finished) is not None and runner.stored_record(endless) is None
+        run_all(runner, endless, finished_cell, watch=watch, workers=2)
+    assert runner.stored_record(finished_cell) is not None and runner.stored_record(endless) is None
     assert not is_running((tmp_path / "b" / "pid").read_text())
     with pytest.raises(StudyStopped):
-        runner.run(finished)
+        runner.run(finished_cell)
 
 
 def test_an_interrupt_in_a_worker_thread_stops_the_running_command(runner, monkeypatch):
@@ -304,7 +304,7 @@ def wait_for(condition):
 
 
 def is_running(pid):
-    """Return whether a process runs; a zombie does not."""
+    """Return whether a process runs and is not a zombie."""
     try:
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -137,16 +137,16 @@ def test_a_finished_episode_is_stored_and_reads_back_equal(lobby, tmp_path):
         play_to_end(session)
         assert store_episode(tmp_path, session.episode) == number
     assert not (tmp_path / "episodes").exists()
-    (step, stored) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
-    assert (step, stored) == (2, session.episode)
-    assert len(replay(from_spec(stored.environment), stored)) == len(stored.turns)
+    (step, stored_episode) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
+    assert (step, stored_episode) == (2, session.episode)
+    assert len(replay(from_spec(stored_episode.environment), stored_episode)) == len(stored_episode.turns)
     (tmp_path / "b").mkdir()
     session = new_session(lobby, "talk")
     session.submit_reply(HOSTILE)
     play_to_end(session)
     store_episode(tmp_path / "b", session.episode)
-    ((_, stored),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
-    assert stored == session.episode and HOSTILE[:-1] in stored.turns[0].reply
+    ((_, stored_episode),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
+    assert stored_episode == session.episode and HOSTILE[:-1] in stored_episode.turns[0].reply
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "sealed_auction", "bargain"])
@@ -165,8 +165,8 @@ def test_a_lobby_offers_the_players_that_fit_an_environment(lobby):
     assert lobby.opponent(board, "mcts simulations=5").name == "bot-mcts"
     with pytest.raises(UnknownNameError, match="opponent"):
         lobby.opponent(board, "os.system")
-    trusted = Lobby(trusted=["scripted preference=[b2]"])
-    assert trusted.opponent(board, "scripted preference=[b2]").name == "bot-scripted"
+    lobby_with_scripted = Lobby(trusted=["scripted preference=[b2]"])
+    assert lobby_with_scripted.opponent(board, "scripted preference=[b2]").name == "bot-scripted"
     with pytest.raises(ConfigError, match="--environment"):
         lobby.game(None)
     with pytest.raises(UnknownNameError):
@@ -191,16 +191,18 @@ def run(tmp_path):
 
 
 def test_the_policy_as_opponent_follows_the_newest_checkpoint(run, monkeypatch):
-    loaded, steps = [], [1]
+    steps_loaded, steps = [], [1]
     monkeypatch.setattr(Lobby, "steps", lambda _: steps[::-1])
     engine = SimpleNamespace(agent=lambda _: None)
-    monkeypatch.setattr("sparring.api.load.load_run", lambda _, step: loaded.append(step) or (None, engine, steps[-1]))
+    monkeypatch.setattr(
+        "sparring.api.load.load_run", lambda _, step: steps_loaded.append(step) or (None, engine, steps[-1])
+    )
     run_lobby = Lobby(run)
     game = run_lobby.game(None)
     assert [run_lobby.opponent(game, "policy").label for _ in range(2)] == ["policy, step 1"] * 2
     steps.append(2)
     assert run_lobby.opponent(game, "policy").label == "policy, step 2"
-    assert run_lobby.opponent(game, "1").name == "past-000002" and loaded == [None, None, 1]
+    assert run_lobby.opponent(game, "1").name == "past-000002" and steps_loaded == [None, None, 1]
 
 
 def test_a_person_plays_against_the_answer_of_a_run(tmp_path):

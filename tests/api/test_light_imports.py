@@ -1,4 +1,4 @@
-"""Estimators need numpy and pydantic alone, and losses torch too, so that other trainers can take them."""
+"""Estimators import only numpy and pydantic, losses also torch, so that other trainers can use both."""
 
 import json
 import subprocess
@@ -26,12 +26,12 @@ print(json.dumps(sparring.advantages("rloo", turns).advantages.tolist()))
 """
 
 
-def run_without(refused, code):
-    program = f"REFUSED = {sorted(refused)!r}{REFUSE_IMPORTS}{code}"
+def run_without(refused_packages, code):
+    program = f"REFUSED = {sorted(refused_packages)!r}{REFUSE_IMPORTS}{code}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
-def test_advantages_need_numpy_and_pydantic_alone():
+def test_advantages_need_only_numpy_and_pydantic():
     outcome = run_without(HEAVY.split(), ADVANTAGES)
     assert outcome.returncode == 0, outcome.stderr
     assert json.loads(outcome.stdout) == [2.0, 2.0, -2.0, -2.0], "each return less the other one's"

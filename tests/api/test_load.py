@@ -37,7 +37,7 @@ def finished_run(tmp_path_factory):
 
 
 @pytest.fixture
-def trained(finished_run, tmp_path):
+def run_path(finished_run, tmp_path):
     return shutil.copytree(finished_run, tmp_path / "run")
 
 
@@ -45,24 +45,24 @@ def weights(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
-def test_the_newest_or_the_named_checkpoint_is_read_and_no_file_changes(trained, saved):
-    config, engine, step = load_run(trained)
+def test_the_newest_or_the_named_checkpoint_is_read_and_no_file_changes(run_path, saved):
+    config, engine, step = load_run(run_path)
     assert (config, step) == (resolve(CONFIG), 3)
-    assert saved(engine)["model.safetensors"] == weights(trained, 3)
-    _, engine, step = load_run(trained, 2)
+    assert saved(engine)["model.safetensors"] == weights(run_path, 3)
+    _, engine, step = load_run(run_path, 2)
     assert step == 2
-    assert saved(engine)["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
+    assert saved(engine)["model.safetensors"] == weights(run_path, 2) != weights(run_path, 3)
 
     def read_all_files():
-        return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+        return {path: path.read_bytes() for path in run_path.rglob("*") if path.is_file()}
 
     files_before = read_all_files()
-    load_run(trained)
+    load_run(run_path)
     assert read_all_files() == files_before
-    (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
-    assert load_run(trained)[2] == 2
+    (run_path / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
+    assert load_run(run_path)[2] == 2
     with pytest.raises(CheckpointError, match="Available steps"):
-        load_run(trained, 3)
+        load_run(run_path, 3)
 
 
 def test_a_run_without_a_checkpoint_or_member_is_refused_with_advice(tmp_path, population):
@@ -104,47 +104,49 @@ def test_a_meta_solver_for_two_teams_is_refused_for_three(tmp_path):
 
 
 def save_next_checkpoint(path, step):
-    """Save a copy of the newest checkpoint as the next one and remove the others, as a trainer does."""
-    newest = checkpoint.load_latest(path)
-    files = {file.name: file.read_bytes() for file in newest.path.iterdir() if file.name != checkpoint.MANIFEST}
+    """Save a copy of the newest checkpoint with this step number and remove older checkpoints, as a trainer does."""
+    newest_checkpoint = checkpoint.load_latest(path)
+    files = {
+        file.name: file.read_bytes() for file in newest_checkpoint.path.iterdir() if file.name != checkpoint.MANIFEST
+    }
     checkpoint.save(
         path, step, lambda folder: [(folder / name).write_bytes(data) for name, data in files.items()], keep=1
     )
 
 
-def test_loading_goes_on_when_its_checkpoint_is_removed_meanwhile(trained, monkeypatch, saved):
+def test_if_a_checkpoint_is_removed_the_next_is_loaded(run_path, monkeypatch, saved):
     restore, steps = LocalEngine.restore, iter((4, 5))
 
     def saving_meanwhile(engine, folder):
         if (step := next(steps, None)) is not None:
-            save_next_checkpoint(trained, step)
+            save_next_checkpoint(run_path, step)
         restore(engine, folder)
 
     monkeypatch.setattr(LocalEngine, "restore", saving_meanwhile)
-    _, engine, step = load_run(trained)
+    _, engine, step = load_run(run_path)
     assert step == 5
-    assert saved(engine)["model.safetensors"] == weights(trained, 5)
+    assert saved(engine)["model.safetensors"] == weights(run_path, 5)
 
 
-def test_loading_goes_on_when_all_listed_checkpoints_are_removed_meanwhile(trained, monkeypatch):
-    original, steps = checkpoint._checkpoints_in, iter((4, 5))
+def test_if_all_listed_checkpoints_are_removed_they_are_listed_again(run_path, monkeypatch):
+    original_function, steps = checkpoint._checkpoints_in, iter((4, 5))
 
     def saving_meanwhile(root):
-        entries = original(root)
+        entries = original_function(root)
         if (step := next(steps, None)) is not None:
             with monkeypatch.context() as patch:
-                patch.setattr(checkpoint, "_checkpoints_in", original)
-                save_next_checkpoint(trained, step)
+                patch.setattr(checkpoint, "_checkpoints_in", original_function)
+                save_next_checkpoint(run_path, step)
         return entries
 
     monkeypatch.setattr(checkpoint, "_checkpoints_in", saving_meanwhile)
-    assert checkpoint.load_latest(trained).step == 5
+    assert checkpoint.load_latest(run_path).step == 5
 
 
-def test_a_checkpoint_that_cannot_be_loaded_is_an_error(trained, monkeypatch):
+def test_a_checkpoint_that_cannot_be_loaded_is_an_error(run_path, monkeypatch):
     def failing_restore(engine, folder):
         raise CheckpointError("cannot be loaded")
 
     monkeypatch.setattr(LocalEngine, "restore", failing_restore)
     with pytest.raises(CheckpointError, match="cannot be loaded"):
-        load_run(trained)
+        load_run(run_path)

@@ -223,7 +223,7 @@ def test_changed_settings_are_played_anew_and_old_results_stay(run, suite, tmp_p
         assert restored_evaluation.num_played == 0  # the results of the first settings are still in the file
 
 
-def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
+def test_an_interrupted_evaluation_keeps_its_results(run, suite, tmp_path, monkeypatch):
     uninterrupted_report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path / "whole").run(workers=1)
     num_pieces, play = [0], suite_module.play_piece
 

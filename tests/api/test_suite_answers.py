@@ -46,7 +46,7 @@ def report(player, suite, folder, workers=1):
     return {row["name"]: row for row in SuiteEvaluation(suite, player, folder=folder).run(workers=workers)["rows"]}
 
 
-def test_each_answer_of_a_run_has_results_of_its_own(run, suite, tmp_path):
+def test_each_answer_of_a_run_has_separate_results(run, suite, tmp_path):
     game = make_game("kuhn_poker", options={"style": "brief"})
     config, engine, step = load_run(run, threads=1)
     reports = {}

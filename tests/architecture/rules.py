@@ -87,15 +87,15 @@ def import_cycle(sources):
     graph = {}
     for name, source in sources.items():
         froms = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.ImportFrom))
-        named = {
+        imports_by_module = {
             f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in sources else node.module
             for node in froms
             for alias in node.names
         }
-        named |= {
+        imports_by_module |= {
             alias.name for node in ast.walk(parsed(source)) if isinstance(node, ast.Import) for alias in node.names
         }
-        graph[name] = {module for module in named if module in sources and module != name}
+        graph[name] = {module for module in imports_by_module if module in sources and module != name}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -122,7 +122,7 @@ def layering(module_name, source):
     """Return the imports of a module, named as ``methods.credit.mars``, that the order forbids."""
     package = module_name.partition(".")[0]
     with_torch = within(module_name, TORCH_PACKAGES) and not within(module_name, NO_TORCH)
-    unknown = tuple(name for user, names in SEPARATE.items() if within(module_name, (user,)) for name in names)
+    other_packages = tuple(name for user, names in SEPARATE.items() if within(module_name, (user,)) for name in names)
     tree = parsed(source)
     relative = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
     breaches = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
@@ -134,7 +134,7 @@ def layering(module_name, source):
             continue
         if ORDER.index(parts[1]) > ORDER.index(package):
             breaches.append(f"line {line}: {package} imports {parts[1]}, which comes after it")
-        if within(".".join(parts[1:]), unknown):
+        if within(".".join(parts[1:]), other_packages):
             breaches.append(f"line {line}: {module_name} must not know {'.'.join(parts[1:])}")
     return list(dict.fromkeys(breaches))
 
@@ -143,8 +143,8 @@ def non_mathematical_imports(source):
     """Return the imports of a mathematical module that belong to other packages."""
     breaches = []
     for module, line in imports(parsed(source)):
-        top, is_ours = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
-        if not (is_ours if top == "sparring" else top in MATHEMATICS):
+        top_package, is_ours = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
+        if not (is_ours if top_package == "sparring" else top_package in MATHEMATICS):
             breaches.append(f"line {line}: ops imports {module}, which is no mathematics")
     return breaches
 
@@ -176,9 +176,9 @@ def undocumented(source, interface=frozenset()):
 
     A method whose name is in ``interface`` needs no docstring, as the interface documents it.
     """
-    tree, missing = parsed(source), []
+    tree, undocumented_names = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
-        missing.append("module has no docstring")
+        undocumented_names.append("module has no docstring")
     scopes = [
         tree,
         *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")),
@@ -188,14 +188,14 @@ def undocumented(source, interface=frozenset()):
             if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
                 continue
             if ast.get_docstring(node) is None and (scope is tree or node.name not in interface):
-                missing.append(f"line {node.lineno}: {node.name} has no docstring")
+                undocumented_names.append(f"line {node.lineno}: {node.name} has no docstring")
             if isinstance(node, FUNCTION):
                 starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
                 arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *starred]
                 bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
                 if bare or node.returns is None:
-                    missing.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
-    return missing
+                    undocumented_names.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
+    return undocumented_names
 
 
 def aliases(tree):
@@ -204,8 +204,8 @@ def aliases(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                first = alias.name.split(".")[0]
-                names[alias.asname or first] = alias.name if alias.asname else first
+                top_name = alias.name.split(".")[0]
+                names[alias.asname or top_name] = alias.name if alias.asname else top_name
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
     return names
@@ -241,7 +241,7 @@ def forbidden_uses(module_name, source):
 
 
 def mutable(value):
-    """Return whether a default is an object that calls would share and could change."""
+    """Return whether a default is a mutable object, which all calls share."""
     is_constructor = isinstance(value, ast.Call) and ast.unparse(value.func) in (
         "list",
         "dict",

@@ -41,20 +41,22 @@ def test_every_file_keeps_the_rules(path):
 
 def test_no_line_has_more_than_a_hundred_columns():
     files = {str(path.relative_to(SOURCE)): path.read_text().splitlines() for path in FILES}
-    wide = [(name, index) for name, lines in files.items() for index, line in enumerate(lines, 1) if len(line) > 100]
-    assert wide == []
+    wide_lines = [
+        (name, index) for name, lines in files.items() for index, line in enumerate(lines, 1) if len(line) > 100
+    ]
+    assert wide_lines == []
 
 
 def test_the_page_of_the_architecture_has_every_package():
     page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
-    listed = re.findall(r"^\| \d+ \| `([a-z_]+)` \|", page, re.MULTILINE)
-    there = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    assert sorted(listed) == sorted(there) == sorted(rules.ORDER)
+    packages_on_page = re.findall(r"^\| \d+ \| `([a-z_]+)` \|", page, re.MULTILINE)
+    packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert sorted(packages_on_page) == sorted(packages) == sorted(rules.ORDER)
     assert [path.name for path in SOURCE.glob("*.py")] == ["__init__.py"]
 
 
 def test_nobody_waits_with_a_timeout_on_a_simple_queue():
-    """Its get of CPython 3.11 may never return then; see ``Mailbox`` of core/child_process.py."""
+    """In CPython 3.11 a get with a timeout may never return; see ``Mailbox`` of core/child_process.py."""
     assert Mailbox is not queue.SimpleQueue
     assert [
         path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()
@@ -99,8 +101,10 @@ def test_a_name_of_openspiel_is_noticed_elsewhere(text):
 def test_only_games_over_openspiel_name_their_class():
     files = {path: rules.games_named(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in FILES}
     assert {str(path): names for path, names in files.items() if names} == {}
-    typed = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
-    assert rules.games_named("measure/oracle_regret.py", typed) and rules.games_named("environments/talk.py", typed)
+    typing_import = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
+    assert rules.games_named("measure/oracle_regret.py", typing_import) and rules.games_named(
+        "environments/talk.py", typing_import
+    )
     assert (
         rules.games_named(
             "environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ..."
@@ -112,7 +116,7 @@ def test_only_games_over_openspiel_name_their_class():
 @pytest.mark.slow
 @pytest.mark.always
 def test_no_modules_import_each_other_in_a_cycle():
-    """Imports under TYPE_CHECKING count too."""
+    """Imports under TYPE_CHECKING are also counted."""
     project = SOURCE.parents[1]
     studies = {
         ".".join(path.relative_to(project).with_suffix("").parts): path.read_text()
@@ -121,13 +125,13 @@ def test_no_modules_import_each_other_in_a_cycle():
     assert (
         rules.import_cycle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES} | studies) == []
     )
-    typed = "if TYPE_CHECKING:\n    from sparring.a import A"
-    assert rules.import_cycle({"sparring.a": "from sparring import b", "sparring.b": typed}) == [
+    typing_import = "if TYPE_CHECKING:\n    from sparring.a import A"
+    assert rules.import_cycle({"sparring.a": "from sparring import b", "sparring.b": typing_import}) == [
         "sparring.a",
         "sparring.b",
         "sparring.a",
     ]
-    assert rules.import_cycle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typed}) == []
+    assert rules.import_cycle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typing_import}) == []
 
 
 @every_case("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
@@ -244,20 +248,20 @@ def test_a_named_method_is_noticed():
 @pytest.mark.slow
 @pytest.mark.always
 def test_the_library_imports_no_study_and_studies_use_only_public_names():
-    known = [
+    study_imports = [
         str(path)
         for path in FILES
         if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))
     ]
-    assert known == []
+    assert study_imports == []
     studies = sorted((SOURCE.parents[1] / "studies").rglob("*.py"))
-    private = [
+    private_imports = [
         (str(path), name)
         for path in studies
         for name, _ in rules.imports(rules.parsed(path.read_text()))
         if any(part.startswith("_") and part != "__future__" for part in name.split("."))
     ]
-    assert len(studies) > 60 and private == []
+    assert len(studies) > 60 and private_imports == []
 
 
 def test_packages_without_torch_do_not_import_it_indirectly():
@@ -276,5 +280,5 @@ def test_packages_without_torch_do_not_import_it_indirectly():
     ]
     assert len(names) > 80
     code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\n    assert 'torch' not in sys.modules, name"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr.splitlines()[-1]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr.splitlines()[-1]

@@ -53,10 +53,10 @@ LISTED = "# listed\n2.30 test_it.py::test_that_is_listed\n2.30 test_it.py::test_
 def output_of(folder, *options, **environment):
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--import-mode=importlib", *options, "."]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True
     )
-    return done.stdout + done.stderr
+    return process.stdout + process.stderr
 
 
 @pytest.mark.slow
@@ -66,13 +66,15 @@ def test_a_quick_test_that_takes_long_fails_under_make(tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "long_to_import.py").write_text(LONG)
     (tmp_path / "slow.txt").write_text(LISTED)
-    out = output_of(tmp_path, SPARRING_NO_SKIPS="1")
-    failed = {line.split()[1] for line in out.splitlines() if line.startswith("FAILED")}
-    assert failed == {
+    output = output_of(tmp_path, SPARRING_NO_SKIPS="1")
+    failed_tests = {line.split()[1] for line in output.splitlines() if line.startswith("FAILED")}
+    assert failed_tests == {
         f"test_it.py::{name}"
         for name in ("test_spins", "test_has_a_process_that_spins", "test_of_which_one_case_is_listed[0]")
-    }, out
-    assert "of processor time, where a quick test may take 2.0 s. Make it smaller" in out and "tests/slow.txt" in out
+    }, output
+    assert (
+        "of processor time, where a quick test may take 2.0 s. Make it smaller" in output and "tests/slow.txt" in output
+    )
 
 
 @pytest.mark.slow
@@ -127,24 +129,24 @@ def test_quick():
 def test_slow_tests_take_turns_and_a_failure_prints_how_to_repeat_it(tmp_path):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_it.py").write_text(TURNS)
-    seen, repeats = [], []
+    tests_run, repeats = [], []
     for commit in ("1a2b30", "1a2b31", "1a2b32"):
-        out = output_of(tmp_path, "-v", "-rA", SPARRING_ROTATION=f"{commit}/3")
-        names = {line.split()[1] for line in out.splitlines() if line.startswith(("PASSED ", "FAILED "))}
-        assert {"test_it.py::test_always", "test_it.py::test_quick"} <= names, out
-        seen += [name for name in names if "test_slow" in name]
-        repeats += [line for line in out.splitlines() if line.startswith(".venv/bin/python -m pytest ")]
-    assert len(seen) == len(set(seen)) == 40
+        output = output_of(tmp_path, "-v", "-rA", SPARRING_ROTATION=f"{commit}/3")
+        names = {line.split()[1] for line in output.splitlines() if line.startswith(("PASSED ", "FAILED "))}
+        assert {"test_it.py::test_always", "test_it.py::test_quick"} <= names, output
+        tests_run += [name for name in names if "test_slow" in name]
+        repeats += [line for line in output.splitlines() if line.startswith(".venv/bin/python -m pytest ")]
+    assert len(tests_run) == len(set(tests_run)) == 40
     assert repeats == [".venv/bin/python -m pytest 'test_it.py::test_slow[3]'"]
     assert "SPARRING_ROTATION='main/5' is no COMMIT/N" in output_of(tmp_path, SPARRING_ROTATION="main/5")
 
 
 def test_every_part_of_the_rotation_has_its_turn(monkeypatch):
-    taken = []
+    places = []
     for commit in range(0x1A2B30, 0x1A2B35):
         monkeypatch.setenv("SPARRING_ROTATION", f"{commit:x}/7")
-        taken += [*conftest.places_of(5)(1, 101)]
-    assert sorted(taken) == list(range(1, 101))
+        places += [*conftest.places_of(5)(1, 101)]
+    assert sorted(places) == list(range(1, 101))
     monkeypatch.delenv("SPARRING_ROTATION")
     assert (
         [*conftest.places_of(5)(1, 20)] == [1, 6, 11, 16]
@@ -154,7 +156,7 @@ def test_every_part_of_the_rotation_has_its_turn(monkeypatch):
 
 
 def test_every_listed_test_exists():
-    """The name of a removed test would mark no test."""
+    """A line with the name of a removed test has no effect, so it must be deleted."""
     for name in conftest.listed():
         path, _, test = name.partition("[")[0].partition("::")
         text = (CONFTEST.parents[1] / path).read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ def test_a_skip_fails_if_skips_are_forbidden(tmp_path, forbidden, failed):
     options = ["-q", "-rfE", "--import-mode=importlib", "--continue-on-collection-errors"]
     command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     environment = {**os.environ, "SPARRING_NO_SKIPS": forbidden}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    names = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
-    assert names == failed, done.stdout
-    assert (done.returncode == 0) == (not forbidden)
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    names = {line.split()[1] for line in process.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
+    assert names == failed, process.stdout
+    assert (process.returncode == 0) == (not forbidden)

@@ -21,7 +21,7 @@ QUICK += ["checkpoint.every=2", "threads=1"]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def run_path(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "run"
     succeed("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
     return path
@@ -40,11 +40,11 @@ def test_training_prints_json_and_an_error_exits_with_two(tmp_path, monkeypatch,
     assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
 
 
-def test_a_run_folder_is_complete_and_its_configuration_trains_unchanged(trained, tmp_path):
+def test_the_configuration_of_a_run_folder_trains_an_equal_run(run_path, tmp_path):
     for name in ("config.yaml", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "report.html"):
-        assert (trained / name).exists(), name
-    succeed("train", trained / "config.yaml", "--run", tmp_path / "again")
-    assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
+        assert (run_path / name).exists(), name
+    succeed("train", run_path / "config.yaml", "--run", tmp_path / "again")
+    assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (run_path / "metrics.jsonl").read_bytes()
 
 
 def test_dry_run_prints_the_plan_and_writes_no_file(tmp_path):
@@ -78,11 +78,11 @@ def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
     )
 
 
-def test_a_dry_run_refuses_an_unknown_model_and_resume_needs_no_recipe(trained):
+def test_a_dry_run_refuses_an_unknown_model_and_resume_needs_no_recipe(run_path):
     outcome = call("train", "kuhn-tiny", "model.name=qwen3-0.6b", "--dry-run")
     assert isinstance(outcome.exception, SparringError) and "Unknown model 'qwen3-0.6b'" in str(outcome.exception)
     assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
-    outcome = succeed("train", "--run", trained, "--resume", "steps=4")
+    outcome = succeed("train", "--run", run_path, "--resume", "steps=4")
     assert "Done: 4 steps" in outcome.stdout
     assert "Both use the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
@@ -125,15 +125,15 @@ def test_bad_input_is_refused_with_one_line(arguments, message, tmp_path):
     assert_refused(call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments)), message)
 
 
-def test_a_run_is_not_overwritten_or_resumed_with_changes_by_accident(trained):
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", trained)
+def test_a_run_is_not_overwritten_or_resumed_with_changes_by_accident(run_path):
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", run_path)
     assert "--overwrite" in str(outcome.exception)
-    outcome = call("train", "--run", trained, "--resume", "seed=9")
+    outcome = call("train", "--run", run_path, "--resume", "seed=9")
     assert "seed differ" in str(outcome.exception)
 
 
-def test_evaluate_reports_matches_and_exact_figures(trained):
-    outcome = succeed("evaluate", trained, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
+def test_evaluate_reports_matches_and_exact_figures(run_path):
+    outcome = succeed("evaluate", run_path, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
     result = json.loads(outcome.stdout)
     assert {row["opponent"] for row in result["matches"]} == {"random", "cfr"}
     assert {row["role"] for row in result["matches"]} == {"first", "second"}
@@ -141,31 +141,31 @@ def test_evaluate_reports_matches_and_exact_figures(trained):
     assert 0 <= low < high <= 1
     assert result["figures"]["nash_conv/kuhn_poker"] > 0
     assert result["weights"] == "EMA weights"
-    stdout = call("evaluate", trained, "--games", 4, "--no-exact").stdout
+    stdout = call("evaluate", run_path, "--games", 4, "--no-exact").stdout
     assert "random" in stdout and ", EMA weights." in stdout
 
 
-def test_evaluate_repeats_and_names_its_weights_and_rates_the_league(trained):
-    last_answer = call("evaluate", trained, "--games", 2, "--answer", "last")
+def test_evaluate_repeats_and_names_its_weights_and_rates_the_league(run_path):
+    last_answer = call("evaluate", run_path, "--games", 2, "--answer", "last")
     assert "live weights" in last_answer.stdout and "EMA" not in last_answer.stdout
-    assert "EMA weights" in call("evaluate", trained, "--games", 2).stdout
-    first_json, second_json = (call("evaluate", trained, "--games", 10, "--json").stdout for _ in range(2))
+    assert "EMA weights" in call("evaluate", run_path, "--games", 2).stdout
+    first_json, second_json = (call("evaluate", run_path, "--games", 10, "--json").stdout for _ in range(2))
     assert first_json == second_json
-    result = json.loads(call("evaluate", trained, "--games", 4, "--league", "--json").stdout)
+    result = json.loads(call("evaluate", run_path, "--games", 4, "--league", "--json").stdout)
     assert {row["name"] for row in result["league"][0]["rows"]} == {"policy", "random"}
-    assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
+    assert "Did you mean 'random'" in str(call("evaluate", run_path, "--opponent", "randm").exception)
 
 
-def test_a_chart_and_a_model_are_written_to_files(trained, tmp_path):
-    succeed("report", trained, "--svg", tmp_path / "chart.svg")
+def test_a_chart_and_a_model_are_written_to_files(run_path, tmp_path):
+    succeed("report", run_path, "--svg", tmp_path / "chart.svg")
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
-    succeed("export", trained, tmp_path / "model")
+    succeed("export", run_path, tmp_path / "model")
     model, tokenizer = (
         AutoModelForCausalLM.from_pretrained(tmp_path / "model"),
         AutoTokenizer.from_pretrained(tmp_path / "model"),
     )
     assert model.config.vocab_size == len(tokenizer)
-    assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
+    assert "not an empty folder" in str(call("export", run_path, tmp_path / "model").exception)
 
 
 @pytest.mark.parametrize(

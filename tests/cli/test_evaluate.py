@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     return path
 
 
-def test_bots_are_measured_alone_or_against_each_other():
+def test_bots_are_measured_against_random_play_or_each_other():
     report = evaluate_json("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
     assert report["agent"] == "minimax" and report["figures"] == {}
     rows = {(row["game"], row["opponent"], row["role"]): row for row in report["matches"]}

@@ -1,4 +1,4 @@
-"""What new users type first, and the advice they get: typing errors, wrong files, a full disk, and imports."""
+"""First commands of new users and the advice of errors: typing errors, wrong files, a full disk, and imports."""
 
 import errno
 import inspect

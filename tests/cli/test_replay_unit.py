@@ -68,9 +68,9 @@ def replay_step(run, step):
 def test_every_unit_of_a_step_is_replayed_exactly_also_branched_episodes(run_fixture, step, request):
     run = request.getfixturevalue(run_fixture)
     episodes, units = replay_step(run, step)
-    stored = [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
-    assert episodes == {episode.episode_id: (episode.returns, len(episode.turns)) for episode in stored}
-    assert units > 3  # episodes that branch from others are in units of their own
+    stored_episodes = [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
+    assert episodes == {episode.episode_id: (episode.returns, len(episode.turns)) for episode in stored_episodes}
+    assert units > 3  # branched episodes are in separate units
 
 
 def test_a_replayed_step_needs_the_checkpoint_it_started_from(run, run_with_lag):

@@ -62,13 +62,13 @@ def test_the_console_prints_long_errors_and_codes(monkeypatch):
 
 
 def test_a_table_prints_markup_as_text():
-    out = io.StringIO()
-    console = PlainConsole(file=out, width=100)
+    output = io.StringIO()
+    console = PlainConsole(file=output, width=100)
     table = Table("[bold]head", title=f"[/b]{TITLE}")
     table.add_row(f"[red]cell[/] :smile: {TITLE}")
     console.print(table)
     console.print(f"[link=http://127.0.0.1]line {TITLE}")
-    text = out.getvalue()
+    text = output.getvalue()
     for expected_text in (
         "[bold]head",
         "[/b]\\x1b]0;owned",

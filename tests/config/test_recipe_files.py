@@ -1,4 +1,4 @@
-"""Recipe files: layers over a recipe, what YAML may contain, plug-ins written as text, and old recipes."""
+"""Recipe files: layers over a recipe, allowed YAML, plug-ins written as text, and old recipes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A wrong value is refused with one line that states the value, its key, and what to write instead."""
+"""A wrong value is refused with one line, which states the value, its key and a valid replacement."""
 
 import pytest
 
@@ -186,7 +186,7 @@ def test_gpus_that_fit_are_accepted_and_read_back(name):
 
 
 def test_a_policy_on_a_gpu_is_written_as_given():
-    """Keys of GPUs that are not set are left out, so that the files of earlier versions stay equal."""
+    """Files omit keys of GPUs that are not set, so they equal the files of earlier versions."""
     data = resolve_with().model_dump(mode="json")
     assert "gpus" not in data["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & data["scale"].keys()
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]

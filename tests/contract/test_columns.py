@@ -45,10 +45,13 @@ def test_columns_are_ordered_after_their_needs():
 
 def test_a_column_without_a_field_is_stored_by_name():
     turns = random_table([2, 1], seed=0)
-    extended = with_column(with_column(turns, "age", np.ones(3)), "value", np.zeros(3))
-    assert extended.column("age").tolist() == [1.0] * 3 and extended.column("value").tolist() == [0.0] * 3
+    turns_with_column = with_column(with_column(turns, "age", np.ones(3)), "value", np.zeros(3))
+    assert (
+        turns_with_column.column("age").tolist() == [1.0] * 3
+        and turns_with_column.column("value").tolist() == [0.0] * 3
+    )
     with pytest.raises(CreditError, match=r"no column 'depth'; declare NEEDS = \{'depth'\}"):
-        extended.column("depth")
+        turns_with_column.column("depth")
     with pytest.raises(CreditError, match="no column 'value'"):
         replace(turns, value=None).column("value")
 
@@ -213,9 +216,9 @@ def test_an_estimator_may_take_only_the_table():
 
 @pytest.mark.parametrize("answer", [None, "x", [1.0], {"a": 1}])
 def test_an_answer_that_is_no_array_of_advantages_is_refused(answer):
-    bound = sparring.testing.bound_plugin.bind_plugin("credit", stateless, {})
+    estimator = sparring.testing.bound_plugin.bind_plugin("credit", stateless, {})
     wrong_estimator = registry.BoundPlugin(
-        plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={}
+        plugin=replace(estimator.plugin, function=lambda turns: answer), options={}, schedules={}
     )
     with pytest.raises(PluginError, match="must return advantages"):
         wrong_estimator(random_table([2, 1], seed=0), {})

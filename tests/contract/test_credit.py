@@ -20,7 +20,7 @@ NAMES = registry.names("credit")
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 6), max_size=12), seed=st.integers(0, 10**6), trials=st.booleans())
-def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed, trials):
+def test_credit_is_finite_and_deterministic_and_keeps_its_inputs(name, lengths, seed, trials):
     for estimate in estimates(name):
         check_estimator_on(estimate, random_table(lengths, seed, trials=trials), {})
 
@@ -32,22 +32,24 @@ def test_the_public_check_passes(name):
 
 
 def estimates(name):
-    """Return the plug-in and its presets; those that need candidates of a prompt have other tables (test_vpr)."""
-    bound = [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
-    return [estimate for estimate in bound if "candidates" not in registry.required_services(estimate)]
+    """Return the plug-in with each preset, except presets that need candidates of a prompt."""
+    estimators = [
+        registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)
+    ]
+    return [estimate for estimate in estimators if "candidates" not in registry.required_services(estimate)]
 
 
 @every_case("name", NAMES)
 def test_running_state_survives_json_and_is_never_changed_in_place(name):
     for estimate in estimates(name):
         state = estimate(random_table([2, 1, 3, 1], 0), {}).state
-        saved = json.dumps(state)
+        state_json = json.dumps(state)
         check_state(estimate, random_table([1, 2, 1, 2], 1), state)
-        assert json.dumps(state) == saved
+        assert json.dumps(state) == state_json
 
 
 @every_case("name", NAMES)
-def test_an_estimator_without_state_returns_the_state_it_gets(name):
+def test_an_estimator_without_state_returns_its_state_unchanged(name):
     for estimate in estimates(name):
         takes_state = "state" in inspect.signature(estimate.plugin.function).parameters
         assert takes_state or estimate(random_table([2, 1], 0), {"kept": 1}).state == {"kept": 1}
@@ -58,8 +60,8 @@ def tokens_of(turns, rows):
     return [token for row in rows for token in range(first_token[row], first_token[row] + turns.n_tokens[row])]
 
 
-def permuted(turns, order):
-    """Return the table with its trajectories in another order."""
+def with_permuted_trajectories(turns, order):
+    """Return the table with reordered trajectories."""
     rows = np.concatenate([np.flatnonzero(turns.trajectory == trajectory) for trajectory in order])
     columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
     tokens = tokens_of(turns, rows)
@@ -77,7 +79,7 @@ def permuted(turns, order):
 def test_without_a_running_state_the_order_of_trajectories_does_not_matter(name, lengths, seed, data):
     order = np.array(data.draw(st.permutations(range(len(lengths)))))
     turns = random_table(lengths, seed)
-    permuted_turns, rows = permuted(turns, order)
+    permuted_turns, rows = with_permuted_trajectories(turns, order)
     for estimate in estimates(name):
         credit, permuted_credit = estimate(turns, {}), estimate(permuted_turns, {})
         if credit.state:

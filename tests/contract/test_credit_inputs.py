@@ -127,12 +127,12 @@ def with_equal_returns(value=0.1):
     )
 
 
-def shifted(turns, by):
-    reward = turns.reward + np.where(turns.done, by, 0.0)
+def with_shifted_returns(turns, amount):
+    reward = turns.reward + np.where(turns.done, amount, 0.0)
     return dataclasses.replace(
         turns,
         reward=reward,
-        components={**turns.components, "game": turns.components["game"] + np.where(turns.done, by, 0.0)},
+        components={**turns.components, "game": turns.components["game"] + np.where(turns.done, amount, 0.0)},
     )
 
 
@@ -174,38 +174,38 @@ def with_entry(turns, name, entry):
     return dataclasses.replace(turns, **{name: column})
 
 
-def check_columns(name, estimate, needed):
-    """Assert that a missing required column is an error with its name, and that other columns change nothing."""
+def check_columns(name, estimate, required):
+    """Assert that a missing required column is an error that names it, and that unused columns have no effect."""
     advantages = estimate(table(), {}).advantages
     for column in (*OPTIONAL, *COMPONENTS):
-        missing, broken = with_entry(table(), column, None), with_entry(table(), column, np.nan)
-        if column not in needed:
-            assert np.array_equal(estimate(missing, {}).advantages, advantages), (column, "missing")
-            assert np.array_equal(estimate(broken, {}).advantages, advantages), (column, "not finite")
+        without_column, with_nan = with_entry(table(), column, None), with_entry(table(), column, np.nan)
+        if column not in required:
+            assert np.array_equal(estimate(without_column, {}).advantages, advantages), (column, "missing")
+            assert np.array_equal(estimate(with_nan, {}).advantages, advantages), (column, "not finite")
             continue
         with pytest.raises(CreditError, match=rf"'{name}'.*'{column}'"):
-            estimate(missing, {})
+            estimate(without_column, {})
         with pytest.raises(CreditError, match=rf"'{name}'.*{column}.*(row|entry|token) 1\b"):
-            estimate(broken, {})
-    assert needed & set(COMPUTED) == estimate.needs, "NEEDS"
+            estimate(with_nan, {})
+    assert required & set(COMPUTED) == estimate.needs, "NEEDS"
 
 
 @every_case("name", NAMES, parts=5)
 def test_an_estimator_requires_its_columns_and_reads_no_others(name):
     for preset in (None, *registry.load("credit", name).presets):
-        needed = REQUIRED.get(f"{name}:{preset}", REQUIRED.get(name, set()))
+        required = REQUIRED.get(f"{name}:{preset}", REQUIRED.get(name, set()))
         estimate = registry.bind("credit", name, preset=preset)
         if "candidates" not in registry.required_services(estimate):
-            check_columns(name, estimate, needed)
+            check_columns(name, estimate, required)
 
 
 @every_case(
-    ("name", "options", "needed"),
+    ("name", "options", "required"),
     REQUIRED_BY_OPTION,
     ids=[f"{name}-{options}" for name, options, _ in REQUIRED_BY_OPTION],
 )
-def test_an_option_may_change_the_required_columns(name, options, needed):
-    check_columns(name, registry.bind("credit", name, options), needed)
+def test_an_option_may_change_the_required_columns(name, options, required):
+    check_columns(name, registry.bind("credit", name, options), required)
 
 
 def test_the_table_of_required_columns_names_existing_estimators():
@@ -230,7 +230,7 @@ def check_refusals(name, estimate):
 
 @every_case("name", NAMES)
 def test_docstrings_state_that_groups_of_one_or_equal_returns_get_0(name):
-    """Advantages of 0 for a whole batch may be right, but the docstring must state it."""
+    """An estimator may give 0 to a whole batch if its docstring says so."""
     text = " ".join(inspect.getdoc(registry.load("credit", name).function).split())
     if not registry.bind("credit", name)(in_groups_of_one(), {}).advantages.any():
         assert re.search(r"\bof one\b|\balone\b|\bone member\b", text, re.IGNORECASE), "groups of one"
@@ -239,7 +239,7 @@ def test_docstrings_state_that_groups_of_one_or_equal_returns_get_0(name):
 
 
 @every_case("name", sorted(ALONE | EQUAL | SHIFTED))
-def test_groups_without_signal_get_0_and_a_common_return_changes_nothing(name):
+def test_groups_without_signal_get_0_and_a_common_return_has_no_effect(name):
     almost_equal = with_equal_returns(0.3)
     almost_equal.reward[np.flatnonzero(almost_equal.done)[::2]] = 0.1 + 0.2
     for estimate in with_each_option(name):
@@ -251,7 +251,7 @@ def test_groups_without_signal_get_0_and_a_common_return_changes_nothing(name):
             assert estimate(with_equal_returns(1e6 + 0.1), {}).advantages == pytest.approx(0.0, abs=1e-3)
         if name in SHIFTED:
             advantages = estimate(table(), {}).advantages
-            assert estimate(shifted(table(), 1e6), {}).advantages == pytest.approx(
+            assert estimate(with_shifted_returns(table(), 1e6), {}).advantages == pytest.approx(
                 advantages, abs=1e-4 * max(1.0, np.abs(advantages).max())
             )
 

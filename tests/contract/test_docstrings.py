@@ -32,6 +32,6 @@ def test_docstrings_have_the_headings_and_their_tests_exist(slot):
 
 
 @pytest.mark.parametrize("oracle", ["constraint", "posterior"])
-def test_docstrings_of_solvers_have_the_headings_too(oracle):
+def test_docstrings_of_solvers_also_have_the_headings(oracle):
     for name in games_of_oracle(oracle):
         check_headings("solver", name, registry.load_part("environments", name, "solver"))

@@ -45,14 +45,18 @@ def random_play(rules, seed):
 @every_case(("name", "options"), CASES, parts=2)
 def test_a_spec_survives_json_and_gives_the_same_episode(name, options):
     game = make_game(name, options=options, illegal={"penalty": 0.5})
-    restored = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(game))))))
-    assert spec_of(restored) == spec_of(game) and (restored.illegal, restored.roles, restored.max_turns) == (
+    restored_game = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(game))))))
+    assert spec_of(restored_game) == spec_of(game) and (
+        restored_game.illegal,
+        restored_game.roles,
+        restored_game.max_turns,
+    ) == (
         game.illegal,
         game.roles,
         game.max_turns,
     )
     for (play, replies), (restored_play, restored_replies) in zip(
-        random_play(game, 5), random_play(restored, 5), strict=True
+        random_play(game, 5), random_play(restored_game, 5), strict=True
     ):
         assert [play.observe(seat) for seat in replies] == [restored_play.observe(seat) for seat in restored_replies]
         assert (play.returns, replies) == (restored_play.returns, restored_replies)
@@ -80,10 +84,10 @@ def test_a_bank_has_its_initial_states_and_evaluation_uses_others(name):
     assert 1 < len(initial_states) <= 20 and second_bank.starts() != initial_states
     assert {game.start_of(game.reset(Stream.from_seed(seed))) for seed in range(200)} == initial_states
     config = resolve({"environments": [{"name": name, "options": options}], "warmup": {"updates": 0}})
-    unseen, seen = measured_starts(game, SeenInitialStates(config, [game]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
+    unseen, num_seen = measured_starts(game, SeenInitialStates(config, [game]))
+    assert (unseen.label, num_seen.label) == ("unseen", "seen")
     for number in range(30):
-        for column, is_inside in ((unseen, False), (seen, True)):
+        for column, is_inside in ((unseen, False), (num_seen, True)):
             play = column.game.reset(column.deal(Stream.from_seed(number), number))
             assert (column.game.start_of(play) in initial_states) == is_inside
 

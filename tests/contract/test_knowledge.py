@@ -21,11 +21,11 @@ def steps():
 @pytest.mark.parametrize("name", registry.names("knowledge"))
 def test_scores_are_deterministic_and_the_state_survives_json(name, steps):
     for preset in (None, *registry.load("knowledge", name).presets):
-        bound, state = registry.bind("knowledge", name, preset=preset), {}
+        update, state = registry.bind("knowledge", name, preset=preset), {}
         for step in steps:
             state_json, episodes_before = json.dumps(state), copy.deepcopy(step.episodes)
-            result = bound(step, state)
-            second_result = bound(step, json.loads(state_json))
+            result = update(step, state)
+            second_result = update(step, json.loads(state_json))
             assert json.dumps(state) == state_json and step.episodes == episodes_before, (
                 "a plug-in must not change its arguments"
             )
@@ -41,8 +41,10 @@ def test_scores_are_deterministic_and_the_state_survives_json(name, steps):
 
 @pytest.mark.parametrize("name", registry.names("knowledge"))
 def test_a_step_without_episodes_is_no_error(name, steps):
-    bound = registry.bind("knowledge", name)
-    state = bound(steps[0], {}).state
-    empty = KnowledgeRequest(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
-    result = bound(empty, state)
+    update = registry.bind("knowledge", name)
+    state = update(steps[0], {}).state
+    request_without_episodes = KnowledgeRequest(
+        episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0)
+    )
+    result = update(request_without_episodes, state)
     assert list(result.scores) == [] and result.state == state

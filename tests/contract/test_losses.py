@@ -31,7 +31,7 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     token_columns = {name: column[index] for name, column in columns.items()}
     minibatch_columns = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
     num_trajectories = 2 * ((size + 1) // 2)
-    values, targets, outcome, uniform = (
+    values, targets, outcome, uniform_numbers = (
         draw((size + 1) // 2),
         draw((size + 1) // 2),
         draw(num_trajectories),
@@ -40,7 +40,7 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     features = {name: draw(size).requires_grad_(True) for name in registry.names("features")}
     sequence_of_token = torch.arange(size) // 2
     whole_minibatch = WholeMinibatch(
-        uniform=uniform,
+        uniform=uniform_numbers,
         trajectory=torch.cat([sequence_of_token, sequence_of_token + num_trajectories // 2]),
         turn_index=torch.zeros(2 * size, dtype=torch.int64),
         group=torch.arange(num_trajectories) % 2,
@@ -102,11 +102,11 @@ def test_extreme_ratios_and_zero_advantages_stay_finite(name, changes):
 
 
 @every_case("name", registry.names("losses"))
-def test_nothing_is_changed_in_place(name):
+def test_a_loss_changes_no_input_in_place(name):
     for loss in with_presets(name):
-        data, unchanged = batch(6), batch(6)
+        data, equal_data = batch(6), batch(6)
         loss(data)
-        for record, expected in ((data, unchanged), (data.whole, unchanged.whole)):
+        for record, expected in ((data, equal_data), (data.whole, equal_data.whole)):
             for field in dataclasses.fields(record):
                 if isinstance(value := getattr(record, field.name), torch.Tensor):
                     assert torch.equal(value, getattr(expected, field.name)), field.name

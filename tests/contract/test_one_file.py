@@ -168,7 +168,7 @@ def test_an_estimator_of_28_lines_keeps_the_contract(added_estimator):
     assert MEDIAN.count("\n") <= 28
     for test in (
         test_credit.test_the_public_check_passes,
-        test_credit.test_shapes_finite_deterministic_and_nothing_changed,
+        test_credit.test_credit_is_finite_and_deterministic_and_keeps_its_inputs,
     ):
         test("median_of_batch")
     test_docstrings.check_headings("credit", "median_of_batch", registry.load("credit", "median_of_batch"))

@@ -1,4 +1,4 @@
-"""Every environment has a picture that is safe to show and hides what a seat must not see."""
+"""Every environment has a picture that is safe HTML and hides private information of other seats."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def new_play(name, **options):
 
 
 def test_hidden_information_changes_only_pictures_of_those_who_know_it():
-    """Something hidden from seat 0 is changed: its picture stays equal, and those of seat 1 and of a reader change."""
+    """If information hidden from seat 0 changes, only the pictures of seat 1 and of a reader change."""
     bargain = new_play("bargain")
     scenario = bargain.table.scenario
     other_bargain = bargain.clone()
@@ -163,7 +163,7 @@ def test_a_reader_sees_more_than_a_seat(name, options):
 
 
 class PlayWithoutPicture:
-    """A play of an environment without a picture, in which both seats reply at once."""
+    """A play without a picture, in which both seats reply simultaneously."""
 
     done, returns = False, (0.0, 0.0)
 

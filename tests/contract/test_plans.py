@@ -18,9 +18,9 @@ SIZE = 8  # episodes of a group; the defaults of all plans allow 8
 
 def random_game(origin, games, stream, trained):
     """Return a game of random length and log-probabilities that shares the turns of its origin's parent."""
-    shared = games[origin.parent].episode.turns[: origin.turn] if origin.turn else ()
-    turns = [*shared]
-    for index in range((1 if shared else 0) + stream.integer(0, 4)):
+    shared_turns = games[origin.parent].episode.turns[: origin.turn] if origin.turn else ()
+    turns = [*shared_turns]
+    for index in range((1 if shared_turns else 0) + stream.integer(0, 4)):
         tokens = tuple(-stream.child(index).uniform(token) for token in range(stream.child(index).integer(9, 3)))
         segments = (Segment(kind="sampled", ids=(1,) * len(tokens), logprobs=tokens),)
         turns.append(
@@ -59,9 +59,9 @@ def test_a_plan_branches_at_existing_turns_and_is_deterministic(name, preset, se
             )
         if not origins:
             break
-        games_before, trained = list(games), (True, stream.child("trained").uniform(0) < 0.5)
+        games_before, trained_seats = list(games), (True, stream.child("trained").uniform(0) < 0.5)
         games += [
-            random_game(origin, games_before, stream.child(len(games_before) + index), trained)
+            random_game(origin, games_before, stream.child(len(games_before) + index), trained_seats)
             for index, origin in enumerate(origins[:num_missing])
         ]
 

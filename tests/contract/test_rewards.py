@@ -32,13 +32,13 @@ def verdicts(draw):
     if draw(st.booleans()):
         return None
     values = draw(st.tuples(st.floats(-2, 2), st.floats(-2, 2)))
-    best = frozenset(action for action, value in zip(LEGAL, values, strict=True) if value == max(values))
-    return Verdict(actions=LEGAL, values=values, best=best, entropy=draw(st.none() | st.floats(0, 3)))
+    best_actions = frozenset(action for action, value in zip(LEGAL, values, strict=True) if value == max(values))
+    return Verdict(actions=LEGAL, values=values, best=best_actions, entropy=draw(st.none() | st.floats(0, 3)))
 
 
 @st.composite
 def episodes(draw):
-    """Return any finished episode of three seats; replies may have no tokens, and seats no turns."""
+    """Return a random finished episode of three seats. Replies may have no tokens, and seats no turns."""
     turns, counts = [], [0, 0, 0]
     for seat, event, tokens, truncated in draw(st.lists(TURNS, max_size=8)):
         reply = Segment(kind="sampled", ids=(7,) * tokens * 200, logprobs=(-1.0,) * tokens * 200)
@@ -71,7 +71,7 @@ def test_reward_names_are_not_reserved_and_only_llm_judge_needs_options():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NEEDS_MORE])
 @given(episode=episodes())
-def test_one_finite_number_per_turn_deterministic_and_nothing_changed(name, episode):
+def test_a_reward_has_one_finite_number_per_turn_and_keeps_the_episode(name, episode):
     for preset in (None, *registry.load("rewards", name).presets):
         check_reward_of(registry.bind("rewards", name, preset=preset), episode, GAMES)
 

@@ -38,12 +38,12 @@ def test_a_curriculum_chooses_existing_arms_and_uses_only_its_stream(name, arms,
     for choose in with_presets("selection.curricula", name):
         book = arm_book(arms, records, seed)
         state_before = json.dumps(book.state)
-        chosen = choose(book.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
-        assert chosen.shape == (groups,)
-        assert chosen.dtype == np.int64
-        assert ((chosen >= 0) & (chosen < arms)).all()
+        arms_chosen = choose(book.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+        assert arms_chosen.shape == (groups,)
+        assert arms_chosen.dtype == np.int64
+        assert ((arms_chosen >= 0) & (arms_chosen < arms)).all()
         chosen_again = choose(arm_book(arms, records, seed).request(groups, 6, Stream.from_seed(seed)), progress=0.5)
-        assert chosen.tolist() == chosen_again.tolist()
+        assert arms_chosen.tolist() == chosen_again.tolist()
         assert json.dumps(book.state) == state_before
 
 

@@ -77,11 +77,11 @@ OLD_KEYS, NEW_KEYS = {"games": [{"name": "nim"}]}, {"environments": [{"name": "n
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old_name", "new_name"),
     [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")],
 )
-def test_an_old_slot_name_is_mapped_to_the_current_one(old, new):
-    assert current_slot(old) == new and current_slot(new) == new
+def test_an_old_slot_name_is_mapped_to_the_current_one(old_name, new_name):
+    assert current_slot(old_name) == new_name and current_slot(new_name) == new_name
 
 
 @pytest.mark.parametrize("slot", ["games", "environments"])
@@ -109,6 +109,8 @@ def test_the_command_line_accepts_game_and_environment(option):
     assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 
-@pytest.mark.parametrize(("old", "new", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
-def test_sparring_list_accepts_old_and_new_names(old, new, name):
-    assert run_cli("list", old) == run_cli("list", new) and name in run_cli("list", old)
+@pytest.mark.parametrize(
+    ("old_name", "new_name", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")]
+)
+def test_sparring_list_accepts_old_and_new_names(old_name, new_name, name):
+    assert run_cli("list", old_name) == run_cli("list", new_name) and name in run_cli("list", old_name)

@@ -196,8 +196,8 @@ def test_overrides_change_list_items_and_replace_plugins_completely():
     }
     assert data == {"a": {"b": [{"c": 1}]}}
     base_config = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
-    merged = recipe.merge(base_config, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
-    assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
+    merged_config = recipe.merge(base_config, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
+    assert merged_config == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
 
 
 @pytest.mark.parametrize("override", ["a", "=1", "a.b.7.c=1", "a.b.x=1", "s.t=1", "a=[1"])
@@ -244,9 +244,13 @@ def test_a_recipe_may_extend_several(tmp_path):
         "environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n"
     )
     (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
-    merged = recipe.load_recipe(str(tmp_path / "both.yaml"))
-    assert (merged["credit"]["name"], merged["steps"], merged["rollout"]["games_per_step"]) == ("rae", 7, 128)
-    assert [game.get("weight", 1) for game in merged["environments"]] == [1, 0]
+    merged_config = recipe.load_recipe(str(tmp_path / "both.yaml"))
+    assert (merged_config["credit"]["name"], merged_config["steps"], merged_config["rollout"]["games_per_step"]) == (
+        "rae",
+        7,
+        128,
+    )
+    assert [game.get("weight", 1) for game in merged_config["environments"]] == [1, 0]
 
 
 def test_recipes_are_named_by_path():

@@ -58,7 +58,7 @@ def test_jobs_are_answered_once_by_any_number_of_workers(make_worker):
         (["die"], r"died \(exit code -9\).*fewer workers"),
     ],
 )
-def test_a_failure_in_a_worker_is_raised_here(make_worker, job, message):
+def test_a_failure_in_a_worker_is_raised_in_the_caller(make_worker, job, message):
     with pytest.raises(RolloutError, match=message), WorkerPool(make_worker, {"plus": 0}, 1) as pool:
         list(pool.results([job]))
     assert multiprocessing.active_children() == []

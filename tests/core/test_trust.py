@@ -1,4 +1,4 @@
-"""A recipe from a stranger can send no secret and write no file unless the user has named the host or folder."""
+"""A foreign recipe may send secrets or write files only to hosts and folders that the user has named."""
 
 import json
 import os
@@ -23,8 +23,8 @@ from sparring.core.trust import (
 
 
 @pytest.fixture(autouse=True)
-def nothing_trusted(monkeypatch, tmp_path):
-    """Trust no host and no folder at first, whatever the environment of the machine says."""
+def without_trusted_hosts_and_folders(monkeypatch, tmp_path):
+    """Remove trusted hosts and folders from the environment variables."""
     for name in (HOSTS, FILES):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
@@ -43,11 +43,11 @@ def make_endpoint_and_judge(**options):
 )
 def test_only_a_variable_that_ends_in_api_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", key_variable=name):
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", key_variable=name):
         with pytest.raises(
             ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY"
         ) as error:
-            make()
+            make_client()
         assert "secret-value" not in str(error.value)
 
 
@@ -67,9 +67,9 @@ def test_only_a_variable_that_ends_in_api_key_is_sent(name, monkeypatch):
 )
 def test_a_key_is_not_sent_to_a_host_that_the_user_has_not_named(url, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    for make in make_endpoint_and_judge(base_url=url):
+    for make_client in make_endpoint_and_judge(base_url=url):
         with pytest.raises(ConfigError, match=rf"nothing is sent to .*write {HOSTS}=\S+ before the command"):
-            make()
+            make_client()
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_known_providers_and_plain_file_names_need_no_permission(tmp_path, monke
         with pytest.raises(ConfigError):
             check_host(parse_address(f"https://{host}/v1"), "OTHER_API_KEY")
     monkeypatch.chdir(tmp_path)
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
-        make()
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
+        make_client()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
     with pytest.raises(ConfigError) as error:
         cache_file("\x1b]0;x\x07.jsonl")
@@ -134,9 +134,9 @@ def test_a_host_in_a_typed_argument_is_permitted(text):
     "cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"]
 )
 def test_the_cache_of_answers_must_be_a_jsonl_file(cache):
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache):
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache):
         with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
-            make()
+            make_client()
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_recipe_cannot_choose_the_folder_of_the_cache(cache, tmp_path, monkeyp
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
         with pytest.raises(ConfigError, match=rf"a path that you have not named.*a plain name such as.*{FILES}="):
-            make()
+            make_client()
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
 
 
@@ -169,10 +169,14 @@ def test_permitted_paths_are_used_but_links_that_leave_them_are_refused(tmp_path
     (folder / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(ConfigError, match="have not named"):
         cache_file(str(folder / "out.jsonl"))
-    typed = tmp_path / "a folder" / "b.jsonl"
-    trust_typed([f"endpoint model=m cache='{typed}'", f"rewards.0.cache={tmp_path}/c.jsonl"])
+    typed_path = tmp_path / "a folder" / "b.jsonl"
+    trust_typed([f"endpoint model=m cache='{typed_path}'", f"rewards.0.cache={tmp_path}/c.jsonl"])
     trust_file(tmp_path / "d.jsonl")
-    assert cache_file(str(typed)) == typed and cache_file(f"{tmp_path}/c.jsonl") and cache_file(f"{tmp_path}/d.jsonl")
+    assert (
+        cache_file(str(typed_path)) == typed_path
+        and cache_file(f"{tmp_path}/c.jsonl")
+        and cache_file(f"{tmp_path}/d.jsonl")
+    )
     with pytest.raises(ConfigError):
         cache_file(f"{tmp_path}/e.jsonl")
 
@@ -182,18 +186,18 @@ def test_a_file_that_is_not_a_cache_is_not_changed(tmp_path, monkeypatch, conten
     monkeypatch.setenv(FILES, str(tmp_path))
     path = tmp_path / "keys.jsonl"
     path.write_bytes(content)
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(path)):
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(path)):
         with pytest.raises(ConfigError, match="is not a file of answers"):
-            make()
+            make_client()
     assert path.read_bytes() == content
 
 
 def test_a_pipe_is_refused_as_cache_and_a_deeply_nested_line_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     os.mkfifo(tmp_path / "pipe.jsonl")
-    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
+    for make_client in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
         with pytest.raises(ConfigError, match="not a regular file"):
-            make()
+            make_client()
     monkeypatch.setenv(FILES, str(tmp_path))
     answer = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
     (tmp_path / "deep.jsonl").write_text(json.dumps(answer) + "\n" + "[" * 100_000 + "\n")

@@ -9,8 +9,8 @@ from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 @pytest.fixture
 def gpu(monkeypatch):
-    with pretended_gpu(monkeypatch) as checked:
-        yield checked
+    with pretended_gpu(monkeypatch) as operations:
+        yield operations
 
 
 def test_tensors_and_results_are_on_the_requested_device(gpu):
@@ -54,7 +54,7 @@ def test_mixed_devices_are_refused(gpu):
         with pytest.raises(RuntimeError, match="device"):
             operation()
     assert (gpu_tensor + torch.tensor(2.0)).tolist() == [3.0] * 3  # a scalar may be on any device
-    assert gpu_tensor[torch.tensor([0, 1])].device == GPU  # indices may be on the CPU too, because torch copies them
+    assert gpu_tensor[torch.tensor([0, 1])].device == GPU  # indices may also be on the CPU, because torch copies them
     gpu_tensor.copy_(cpu_tensor)
     for read_memory in (lambda: gpu_tensor.numpy(), lambda: np.asarray(gpu_tensor)):
         with pytest.raises(TypeError, match=r"Use Tensor\.cpu"):
@@ -68,13 +68,13 @@ def test_mixed_devices_are_refused(gpu):
 
 
 def test_two_gpus_are_not_mixed_and_results_stay_on_their_gpu(gpu):
-    first, second = torch.ones(3, device="cuda"), torch.nn.Parameter(torch.ones(3, device="cuda:1"))
-    assert (second * 2).device == torch.zeros_like(second).device == second.to("cuda:1").device == SECOND
-    assert second.to("cuda").device == GPU and first.to(second).device == SECOND
-    (second * second).sum().backward()
-    assert second.grad.device == SECOND
+    tensor_0, tensor_1 = torch.ones(3, device="cuda"), torch.nn.Parameter(torch.ones(3, device="cuda:1"))
+    assert (tensor_1 * 2).device == torch.zeros_like(tensor_1).device == tensor_1.to("cuda:1").device == SECOND
+    assert tensor_1.to("cuda").device == GPU and tensor_0.to(tensor_1).device == SECOND
+    (tensor_1 * tensor_1).sum().backward()
+    assert tensor_1.grad.device == SECOND
     with pytest.raises(RuntimeError, match="different devices"):
-        first + second
+        tensor_0 + tensor_1
 
 
 def test_gradients_equal_those_of_the_cpu_on_the_weights_device(gpu):

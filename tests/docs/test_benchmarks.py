@@ -138,5 +138,5 @@ def test_the_error_of_a_compared_package_is_shown(tmp_path, script, message):
         "common.ask_peer('peer.py')",
     ]
     code = "; ".join(lines)
-    completed = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert completed.returncode == 1 and message in completed.stderr and "CalledProcessError" not in completed.stderr
+    process = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert process.returncode == 1 and message in process.stderr and "CalledProcessError" not in process.stderr

@@ -1,4 +1,4 @@
-"""Every command of the pages is in tools/commands.yaml, and one that fails is noticed."""
+"""Every command of the pages is in tools/commands.yaml, and failed commands are reported."""
 
 import functools
 import itertools
@@ -267,12 +267,12 @@ def test_changed_files_are_those_of_the_commit_and_none_without_a_parent(tmp_pat
         (tmp_path / name).touch()
         git("add", name)
         git("commit", "--quiet", "--message", name)
-    first, second, third = git("rev-list", "--reverse", "HEAD").split()
-    assert rotation.changed_files(third[:8], tmp_path) == ["c"]
-    assert rotation.changed_files(second[:8], tmp_path) == ["b"]
-    assert rotation.changed_files(first[:8], tmp_path) is None
+    first_commit, second_commit, third_commit = git("rev-list", "--reverse", "HEAD").split()
+    assert rotation.changed_files(third_commit[:8], tmp_path) == ["c"]
+    assert rotation.changed_files(second_commit[:8], tmp_path) == ["b"]
+    assert rotation.changed_files(first_commit[:8], tmp_path) is None
     (tmp_path / "b").write_text("not committed")
-    assert rotation.changed_files(third[:8], tmp_path) == ["b", "c"]
+    assert rotation.changed_files(third_commit[:8], tmp_path) == ["b", "c"]
 
 
 def test_commands_that_depend_on_each_other_form_one_group():
@@ -335,15 +335,15 @@ def chosen_commands(commit="", only=""):
 
 
 def test_each_command_is_due_at_one_commit_in_seven_or_at_every_one():
-    chosen = [chosen_commands(commit) for commit in commits(7)]
+    commands_by_commit = [chosen_commands(commit) for commit in commits(7)]
     all_rows = chosen_commands()
-    always = [row for row in all_rows if row[0] in try_module.ALWAYS]
-    assert {page for page, _ in always} == set(try_module.ALWAYS)
-    rotated = [[row for row in of_commit if row[0] not in try_module.ALWAYS] for of_commit in chosen]
-    assert sorted(always + list(itertools.chain(*rotated))) == sorted(all_rows)
-    for of_commit in chosen:
-        assert [row for row in of_commit if row[0] in try_module.ALWAYS] == always
-        assert of_commit == [row for row in all_rows if row in of_commit]  # in the order of the pages
+    commands_of_every_commit = [row for row in all_rows if row[0] in try_module.ALWAYS]
+    assert {page for page, _ in commands_of_every_commit} == set(try_module.ALWAYS)
+    rotated = [[row for row in commands if row[0] not in try_module.ALWAYS] for commands in commands_by_commit]
+    assert sorted(commands_of_every_commit + list(itertools.chain(*rotated))) == sorted(all_rows)
+    for commands in commands_by_commit:
+        assert [row for row in commands if row[0] in try_module.ALWAYS] == commands_of_every_commit
+        assert commands == [row for row in all_rows if row in commands]  # in the order of the pages
     assert max(map(len, rotated)) < len(all_rows) / 3
 
 
@@ -358,14 +358,14 @@ def test_a_failed_command_prints_the_line_that_repeats_it(try_commands, capsys):
     line = capsys.readouterr().out.splitlines()[-1]
     assert line == """again: make commands ONLY='docs/a.md: .exit 3. . .x. ..y. a=.1.'"""
     text = """sparring evaluate runs/league --opponent "mixture 'players={random: 1, cfr: 1}'\""""
-    make, target, only = shlex.split(try_module.repeating(table.Command(text, "docs/league.md")))
-    assert (make, target) == ("make", "commands")
-    chosen = [command for _, command in chosen_commands(only=only.removeprefix("ONLY="))]
-    assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
+    program, target, pattern = shlex.split(try_module.repeating(table.Command(text, "docs/league.md")))
+    assert (program, target) == ("make", "commands")
+    selected_commands = [command for _, command in chosen_commands(only=pattern.removeprefix("ONLY="))]
+    assert "--run runs/league" in selected_commands[0] and text in selected_commands and len(selected_commands) == 4
     assert chosen_commands(only="README.md: make test") == []
 
 
-def make(*arguments):
+def run_make(*arguments):
     inherited = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # variables of the make that runs the tests
     environment = {name: value for name, value in os.environ.items() if not name.startswith(inherited)}
     line = ["make", "--no-print-directory", *arguments]
@@ -375,20 +375,20 @@ def make(*arguments):
 def test_clean_removes_every_environment_that_a_target_makes():
     environments = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
     assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= environments
-    assert environments <= set(make("--dry-run", "clean").split())
+    assert environments <= set(run_make("--dry-run", "clean").split())
 
 
 def test_help_has_a_line_for_every_target():
     text = (rotation.ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.search(r"^\.PHONY: (.*)", text, re.MULTILINE)[1].split()) - {"interop-in-turn"}
-    rows = [line.split("  ", 1) for line in make("help").splitlines()]
+    rows = [line.split("  ", 1) for line in run_make("help").splitlines()]
     assert sorted(target for names, _ in rows for target in names.split()) == sorted(targets)
     assert all(0 < len(line.strip()) < 100 for _, line in rows)
 
 
 def test_a_commit_or_rotation_selects_and_an_empty_one_selects_all():
     def make_options(*arguments):
-        line = make("--dry-run", "--old-file=models", "commands", *arguments).splitlines()[-1]
+        line = run_make("--dry-run", "--old-file=models", "commands", *arguments).splitlines()[-1]
         return line.partition("try_commands.py ")[2]
 
     assert make_options("ROTATION=1a2b3c4d") == make_options("COMMIT=1a2b3c4d5e6f") == "--rotation '1a2b3c4d/7'"
@@ -399,7 +399,7 @@ def test_a_commit_or_rotation_selects_and_an_empty_one_selects_all():
 def test_a_failed_check_stops_and_prints_the_seconds_of_its_parts(tmp_path):
     make_variables = ("FIRST=help no-such-target", "PAIRED=help", "LAST=help", f"PART_SECONDS={tmp_path}/seconds")
     with pytest.raises(subprocess.CalledProcessError) as error_info:
-        make("check", *make_variables)
+        run_make("check", *make_variables)
     lines = error_info.value.output.splitlines()[-3:]  # as the last part ended, and the table
     assert re.fullmatch(r"no-such-target +\d+ s, +\d+ s of processors, failed", lines[0])
     assert re.fullmatch(r"help +\d+ s, +\d+ s of processors", lines[1]) and lines[2] == lines[0]
@@ -408,14 +408,14 @@ def test_a_failed_check_stops_and_prints_the_seconds_of_its_parts(tmp_path):
 def test_a_part_writes_its_output_status_and_seconds(tmp_path):
     seconds = tmp_path / "seconds"
     for command, status in (("echo out; echo err >&2", 0), ("exit 3", 3)):
-        completed = subprocess.run(
+        process = subprocess.run(
             [rotation.ROOT / ".ci" / "part", f"part-{status}", "bash", "-c", command],
             env={**os.environ, "PART_SECONDS": str(seconds)},
             capture_output=True,
             text=True,
         )
-        assert completed.returncode == status
-        assert status or (completed.stdout.startswith("out\n") and completed.stderr == "err\n")
+        assert process.returncode == status
+        assert status or (process.stdout.startswith("out\n") and process.stderr == "err\n")
     lines = seconds.read_text().splitlines()
     assert re.fullmatch(r"part-0 +\d+ s, +\d+ s of processors", lines[0])
     assert re.fullmatch(r"part-3 +\d+ s, +\d+ s of processors, failed", lines[1])

@@ -34,7 +34,7 @@ def generated_pages():
 
 @pytest.fixture(scope="module", autouse=True)
 def all_pages():
-    """Generate the pages before the first test, as they take two seconds."""
+    """Generate the pages before the first test, because this takes two seconds."""
     generated_pages()
 
 
@@ -47,7 +47,7 @@ def all_pages():
         ("_not italic_", r"\_not italic\_"),
     ],
 )
-def test_prose_turns_nothing_into_markup(text, expected):
+def test_prose_of_pages_is_shown_as_text_and_not_as_markup(text, expected):
     assert pages.prose(text) == expected
     assert pages.table(("a", "b"), ("x | y", "two\nlines")) == ["| a | b |", "|---|---|", "| x \\| y | two lines |"]
 
@@ -220,8 +220,8 @@ def test_a_stale_page_is_noticed_and_mended(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["generate.py", *arguments])
         generate.main()
 
-    for spoil in (lambda: None, lambda: page.write_text("old"), page.unlink):
-        spoil()
+    for change_page in (lambda: None, lambda: page.write_text("old"), page.unlink):
+        change_page()
         with pytest.raises(SystemExit, match=r"docs/page\.md.*Run `make docs`"):
             run("--check")
         run()

@@ -1,4 +1,4 @@
-"""studies/log: what an entry has, and its row in the index."""
+"""Each entry of studies/log has the required fields and a row in the index."""
 
 import re
 
@@ -13,12 +13,12 @@ FIRST_OF_FORM = "2026-12-01"
 
 
 def missing_fields(heading, text):
-    """Return what an entry lacks: older entries need a question and a verdict alone."""
+    """Return the required fields that an entry lacks; older entries need only a question and a verdict."""
     fields = FIELDS if heading[:10] >= FIRST_OF_FORM else ("Question", "Verdict")
-    missing = [field for field in fields if not re.search(rf"(?m)^{field}: \S", text)]
+    absent = [field for field in fields if not re.search(rf"(?m)^{field}: \S", text)]
     if heading[:10] >= FIRST_OF_FORM and not re.search(r"(?m)^Commit: [0-9a-f]{7,}.* Seeds: \S", text):
-        missing.append("Seeds")
-    return missing if re.match(r"20\d\d-\d\d-\d\d \S", heading) else ["date", *missing]
+        absent.append("Seeds")
+    return absent if re.match(r"20\d\d-\d\d-\d\d \S", heading) else ["date", *absent]
 
 
 def test_every_entry_has_the_fields_of_the_form():

@@ -56,8 +56,8 @@ def test_no_interval_in_a_table_is_written_by_hand(page):
 
 
 def test_every_generated_table_is_on_a_page():
-    used = {name for page in PAGES for name in measured.marks(page.read_text(encoding="utf-8"))}
-    assert {name for name in measured.marker_functions() if not name.endswith(".svg")} == used
+    names_on_pages = {name for page in PAGES for name in measured.marks(page.read_text(encoding="utf-8"))}
+    assert {name for name in measured.marker_functions() if not name.endswith(".svg")} == names_on_pages
 
 
 @every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])

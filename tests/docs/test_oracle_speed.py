@@ -36,14 +36,14 @@ def test_a_step_of_each_recipe_reports_its_share_of_judging(recipe):
 
 
 def test_only_judging_during_play_is_counted(monkeypatch):
-    """A slow oracle lengthens the step, as episodes wait for it."""
+    """A slow oracle lengthens the step, because episodes wait for its verdicts."""
     oracle_class, counts, durations = type(oracles.registry.bind("oracles", "graded", {})()), [], []
     original_judge, original_round = oracle_class.judge, oracles.play_round
 
-    def judge(self, states, *more):
+    def judge(self, states, *arguments):
         counts.append(len(states))
         oracles.time.sleep(0.1)
-        return original_judge(self, states, *more)
+        return original_judge(self, states, *arguments)
 
     def recording_round(*arguments):
         durations.append(original_round(*arguments))
@@ -51,7 +51,7 @@ def test_only_judging_during_play_is_counted(monkeypatch):
 
     monkeypatch.setattr(oracle_class, "judge", judge)
     monkeypatch.setattr(oracles, "play_round", recording_round)
-    (share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
+    (judging_share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
     timing = durations[0].timing
     assert counts and timing["seconds/oracle"] >= 0.1 * len(counts)
-    assert share == timing["seconds/oracle"] / timing["seconds/round"]
+    assert judging_share == timing["seconds/oracle"] / timing["seconds/round"]

@@ -99,8 +99,8 @@ def test_a_lag_never_slows_a_run_and_shares_are_between_0_and_1(workers, units, 
         simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12))
         for lag in (0, 1, 3)
     ]
-    for outcome, following in pairwise(outcomes):
-        assert following.seconds <= outcome.seconds * 1.01
+    for outcome, next_outcome in pairwise(outcomes):
+        assert next_outcome.seconds <= outcome.seconds * 1.01
     for outcome in outcomes:
         assert all(
             0 <= share <= 1 + 1e-9
@@ -133,9 +133,9 @@ def with_tails(**changes):
 
 
 def test_with_equal_units_fresh_and_pinned_order_are_equally_fast():
-    even = with_tails(unit=lambda unit: 1.0)
-    fresh_result = simulate_fresh(even)
-    assert fresh_result.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
+    equal_units = with_tails(unit=lambda unit: 1.0)
+    fresh_result = simulate_fresh(equal_units)
+    assert fresh_result.outcome.seconds == pytest.approx(simulate(equal_units).seconds, rel=0.1)
     assert fresh_result.account.issued == fresh_result.account.learned == 12 * 16
 
 

@@ -49,7 +49,7 @@ def tiny():
 
 
 @pytest.fixture(scope="module")
-def adapted(chat_folder):
+def folder_with_adapters(chat_folder):
     config = resolve({**BASE, "model": {"name": str(chat_folder), "lora": {"rank": 2}}, "renderer": {"name": "chat"}})
     engine = LocalEngine(config)
     for name, parameter in engine.model.network.named_parameters():
@@ -66,11 +66,11 @@ def probabilities(model):
 @pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "float16"])
 def test_weights_are_exported_in_the_requested_dtype(tiny, tmp_path, dtype):
     export(tiny, tmp_path, step=3, dtype=dtype)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
-    assert loaded.dtype == getattr(torch, dtype or "float32")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
+    assert model.dtype == getattr(torch, dtype or "float32")
     assert tiny.model.network.dtype == torch.float32
     assert torch.allclose(
-        probabilities(loaded),
+        probabilities(model),
         probabilities(hugging_face(tiny.model.network)),
         atol=1e-2 if dtype in ("bfloat16", "float16") else 1e-7,
     )
@@ -83,8 +83,8 @@ def test_every_file_can_be_read_by_another_user(tiny, tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
 
 
-def test_the_prompt_in_the_card_is_that_of_training(tiny, adapted, tmp_path):
-    for number, engine in enumerate((tiny, adapted)):
+def test_the_prompt_in_the_card_is_that_of_training(tiny, folder_with_adapters, tmp_path):
+    for number, engine in enumerate((tiny, folder_with_adapters)):
         folder = tmp_path / str(number)
         export(engine, folder, step=3)
         prompt = first_prompt(engine.policies["main"], engine.environments[0][0], [0, 1])
@@ -111,14 +111,14 @@ def test_the_card_states_the_context_strategy(tmp_path):
     )
 
 
-def test_the_card_has_the_metadata_of_the_hub_and_the_figures(tiny, adapted, tmp_path):
+def test_the_card_has_the_metadata_of_the_hub_and_the_figures(tiny, folder_with_adapters, tmp_path):
     export(tiny, tmp_path / "tiny", step=3, figures={"nash_conv/kuhn_poker": 0.12345})
     _, front, text = (tmp_path / "tiny" / CARD).read_text().split("---\n", 2)
     fields = yaml.safe_load(front)
     assert fields["library_name"] == "transformers" and fields["pipeline_tag"] == "text-generation"
     assert {"sparring", "self-play", tiny.environments[0][0].name} <= {*fields["tags"]}
     assert "| `nash_conv/kuhn_poker` | 0.1235 |" in text and "3 steps" in text
-    export(adapted, tmp_path / "adapter", step=3, adapter=True)
+    export(folder_with_adapters, tmp_path / "adapter", step=3, adapter=True)
     _, front, text = (tmp_path / "adapter" / CARD).read_text().split("---\n", 2)
     assert yaml.safe_load(front)["library_name"] == "peft" and "## Figures" not in text
 
@@ -142,11 +142,11 @@ def test_sampling_settings_are_those_of_training(tiny, tmp_path):
     assert generation.eos_token_id == list(tiny.policies["main"].renderer.stop_ids)
 
 
-def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, tmp_path):
+def test_exported_adapters_give_the_policy_on_the_base_model(folder_with_adapters, chat_folder, tmp_path):
     from peft import PeftModel
 
-    export(adapted, tmp_path / "adapter", step=3, adapter=True)
-    export(adapted, tmp_path / "merged", step=3)
+    export(folder_with_adapters, tmp_path / "adapter", step=3, adapter=True)
+    export(folder_with_adapters, tmp_path / "merged", step=3)
     base_model = AutoModelForCausalLM.from_pretrained(chat_folder)
     base_probabilities = probabilities(base_model)
     with_adapter = probabilities(PeftModel.from_pretrained(base_model, tmp_path / "adapter").eval())
@@ -157,21 +157,23 @@ def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, 
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
 
 
-def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
+def test_a_mixture_of_adapters_shares_their_base(folder_with_adapters, tmp_path):
     members = {snapshot(step): 0.5 for step in (1, 2)}
     for number, member in enumerate(members, start=1):
-        for name, parameter in adapted.model.network.named_parameters():
+        for name, parameter in folder_with_adapters.model.network.named_parameters():
             if "lora_B" in name:
                 parameter.data.fill_(0.1 * number)
-        adapted.take_member(member)
-    mixture_of_sides = MemberMixture(members, adapted.agent)
-    expected = [probabilities(adapted.policies["main"].past[member.step].model.network) for member in members]
+        folder_with_adapters.take_member(member)
+    mixture_of_sides = MemberMixture(members, folder_with_adapters.agent)
+    expected = [
+        probabilities(folder_with_adapters.policies["main"].past[member.step].model.network) for member in members
+    ]
     assert not torch.allclose(*expected, atol=1e-5)
     for adapter in (True, False):
         folder = tmp_path / str(adapter)
-        export_mixture(adapted, folder, mixture_of_sides, step=2, answer="uniform", adapter=adapter)
-        loaded = exported(folder=str(folder))
-        agents = [loaded.agent(member_ref) for member_ref in loaded.members]
+        export_mixture(folder_with_adapters, folder, mixture_of_sides, step=2, answer="uniform", adapter=adapter)
+        model = exported(folder=str(folder))
+        agents = [model.agent(member_ref) for member_ref in model.members]
         for agent, rows in zip(agents, expected, strict=True):
             assert torch.allclose(probabilities(agent.sampler.model.network), rows, atol=1e-6)
         bases = [next(p for n, p in agent.sampler.model.network.named_parameters() if "embed" in n) for agent in agents]
@@ -191,10 +193,10 @@ def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
 
 
 def test_export_of_several_policies_needs_a_name(tmp_path):
-    model = {"hidden_size": 8, "layers": 1, "heads": 1}
+    result = {"hidden_size": 8, "layers": 1, "heads": 1}
     config = {
         **BASE,
-        "policies": {"leader": {"model": model}, "helper": {"model": {**model, "hidden_size": 16}}},
+        "policies": {"leader": {"model": result}, "helper": {"model": {**result, "hidden_size": 16}}},
         "roles": {"first": "leader", "second": "helper"},
     }
     engine = LocalEngine(resolve(config))
@@ -203,8 +205,8 @@ def test_export_of_several_policies_needs_a_name(tmp_path):
     with pytest.raises(ConfigError, match="--policy leader"):
         export_mixture(engine, tmp_path / "none", mixture_of_sides, step=1, answer="nash")
     export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="helper")
-    loaded = exported(folder=str(tmp_path / "one"))
-    assert loaded.agent(*loaded.members).sampler.model.width == 16
+    exported_model = exported(folder=str(tmp_path / "one"))
+    assert exported_model.agent(*exported_model.members).sampler.model.width == 16
     with pytest.raises(UnknownNameError, match="snapshot of this run"):
         export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 
@@ -219,8 +221,8 @@ def test_members_of_several_learners_are_exported_with_their_models(tmp_path):
         engine.policies[name].past[1].model.network.lm_head.weight.data.fill_(0.1 * (1 + index))
     mixture_of_sides = MemberMixture(dict.fromkeys(members, 0.5), engine.agent)
     export_mixture(engine, tmp_path / "all", mixture_of_sides, step=1, answer="nash")
-    loaded = exported(folder=str(tmp_path / "all"))
-    heads = [loaded.agent(member_ref).sampler.model.network.lm_head.weight for member_ref in loaded.members]
+    model = exported(folder=str(tmp_path / "all"))
+    heads = [model.agent(member_ref).sampler.model.network.lm_head.weight for member_ref in model.members]
     assert [float(head.flatten()[0]) for head in heads] == pytest.approx([0.1, 0.2])
     with pytest.raises(ConfigError, match="past-counter-000001 is a snapshot of counter; leave --policy out"):
         export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="main")
@@ -356,10 +358,10 @@ def engine():
 
 def book():
     rows = {}
-    for i, member in enumerate(MEMBERS):
-        for j, opponent in enumerate(MEMBERS):
-            if i != j:
-                sign = 1 if (i - j) % 3 == 1 else -1  # a cycle
+    for row, member in enumerate(MEMBERS):
+        for column, opponent in enumerate(MEMBERS):
+            if row != column:
+                sign = 1 if (row - column) % 3 == 1 else -1  # a cycle
                 rows[Row("kuhn_poker", 0, member, opponent)] = Results(
                     games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign
                 )
@@ -385,14 +387,17 @@ def test_the_description_names_the_measured_weights():
     assert (
         words(two_policies, policy="leader") == "EMA weights" and words(two_policies, policy="helper") == "live weights"
     )
-    frozen = resolve(
+    config_with_frozen_weights = resolve(
         {
             **BASE_ANSWER,
             "policies": {"leader": {}, "helper": {"frozen": True}},
             "roles": {"first": "leader", "second": "helper"},
         }
     )
-    assert words(frozen) == "EMA weights" and words(frozen, policy="helper") == "live weights"
+    assert (
+        words(config_with_frozen_weights) == "EMA weights"
+        and words(config_with_frozen_weights, policy="helper") == "live weights"
+    )
 
 
 def test_the_answer_average_needs_ema_weights(engine):
@@ -447,7 +452,7 @@ def mixture_of_sides(scorers, first_weights, second_weights):
 
 
 def equilibrium_scorer(calls, bluffs_and_calls):
-    """Return an equilibrium of Kuhn poker with given probabilities of the first seat's calls with Q and the second's calls and bluffs."""
+    """Return an equilibrium of Kuhn poker with these probabilities: seat 0 calls with Q, seat 1 calls and bluffs."""
     bets = {  # probability to bet or call, by card and earlier actions
         "0": 0, "1": 0, "2": 0, "0pb": 0, "1pb": calls, "2pb": 1,
         "0p": bluffs_and_calls, "1p": 0, "2p": 1, "0b": 0, "1b": bluffs_and_calls, "2b": 1,
@@ -462,8 +467,8 @@ def test_the_equilibrium_of_kuhn_poker_is_a_mixture_for_each_side():
     assert pair.nash_conv == pytest.approx(0, abs=1e-12) and pair.values == pytest.approx((-1 / 18, 1 / 18))
     for weights in ([1 / 3, 2 / 3], [2 / 3, 1 / 3]):  # one mixture for both sides is no equilibrium
         assert nash_conv(GAME, STATES, mixture_of_sides(members, weights, weights)).nash_conv > 0.05
-    swapped = nash_conv(GAME, STATES, mixture_of_sides(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
-    assert swapped.nash_conv > 0.05
+    report_of_swapped_sides = nash_conv(GAME, STATES, mixture_of_sides(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
+    assert report_of_swapped_sides.nash_conv > 0.05
 
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3).filter(lambda shares: sum(shares) > 0.1)
@@ -471,17 +476,20 @@ SHARES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3).filter(lambda sha
 
 @settings(max_examples=20)
 @given(random_tables(STATES, 3), SHARES, SHARES)
-def test_a_pair_of_mixtures_equals_the_mixture_of_each_side(rows, first, second):
+def test_a_pair_of_mixtures_equals_the_mixture_of_each_side(rows, weights_of_side_0, weights_of_side_1):
     members = [scorer(STATES, row) for row in rows]
-    first, second = ([share / sum(weights) for share in weights] for weights in (first, second))
+    weights_of_side_0, weights_of_side_1 = (
+        [share / sum(weights) for share in weights] for weights in (weights_of_side_0, weights_of_side_1)
+    )
     single_mixtures = [
-        query_policy(mixture_of_sides(members, weights, weights), STATES)[0] for weights in (first, second)
+        query_policy(mixture_of_sides(members, weights, weights), STATES)[0]
+        for weights in (weights_of_side_0, weights_of_side_1)
     ]
     table = {
         (query.seat, query.key): dict(zip(query.legal_actions, single_mixtures[query.seat][n], strict=True))
         for n, query in enumerate(STATES.queries)
     }
-    pair = nash_conv(GAME, STATES, mixture_of_sides(members, first, second))
+    pair = nash_conv(GAME, STATES, mixture_of_sides(members, weights_of_side_0, weights_of_side_1))
     joint = nash_conv(GAME, STATES, TabularScorer(table))
     assert pair.gains == pytest.approx(joint.gains, abs=1e-9) and pair.values == pytest.approx(joint.values, abs=1e-9)
 
@@ -530,8 +538,8 @@ def drawn_members(game, agent, plays, **fields):
         for n in range(plays)
     ]
     members = []
-    inner = agent._agent_of
-    agent._agent_of = lambda who: members.append(who) or inner(who)
+    original_agent_of = agent._agent_of
+    agent._agent_of = lambda who: members.append(who) or original_agent_of(who)
     play_teams(specs, {"agent": agent}, **fields)
     members = members[len(agent.members) :]  # each member is loaded once before the first episode
     return [tuple(members[n * game.num_seats : (n + 1) * game.num_seats]) for n in range(plays)]
@@ -623,9 +631,9 @@ def test_the_side_of_a_query_is_its_seat_or_its_team():
 def rows_of_sides(payoffs, environment="kuhn_poker", second_seat=1):
     """Return book rows in which member i of side 0 earns payoffs[i][j] from member j of side 1."""
     rows = {}
-    for i, player in enumerate(MEMBERS[: len(payoffs)]):
-        for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
-            payoff = payoffs[i][j]
+    for row, player in enumerate(MEMBERS[: len(payoffs)]):
+        for column, opponent in enumerate(MEMBERS[: len(payoffs)]):
+            payoff = payoffs[row][column]
             if payoff is not None:
                 rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
                 rows[Row(environment, second_seat, opponent, player)] = Results(

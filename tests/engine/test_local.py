@@ -269,14 +269,14 @@ def test_values_are_read_at_the_positions_of_their_columns():
     with torch.no_grad():
         engine.model.value_head.weight.normal_(generator=torch.Generator().manual_seed(0))
     episodes, turns = episodes_and_turns(engine)
-    packed = pack(episodes)
-    lengths = np.bincount(packed.turn_of)
+    batch = pack(episodes)
+    lengths = np.bincount(batch.turn_of)
     first_tokens = np.cumsum(lengths) - lengths
     assert max(lengths) > 1
-    assert len(turns.token_value) == len(packed.turn_of)
+    assert len(turns.token_value) == len(batch.turn_of)
     for row in range(0, len(turns.reward), 11):
-        sequence, prompt_end = packed.prompt_ends[row]
-        ids = packed.sequences[sequence]
+        sequence, prompt_end = batch.prompt_ends[row]
+        ids = batch.sequences[sequence]
         assert turns.token_value[first_tokens[row]] == turns.value[row]
         last_value = turns.token_value[first_tokens[row] + lengths[row] - 1]
         for value, last_token in (
@@ -330,14 +330,14 @@ def test_the_critic_is_fitted_at_the_positions_that_are_read(needs):
         credit={"name": "gae"},
     )
     episodes, turns = episodes_and_turns(engine)
-    packed = pack(episodes)
+    batch = pack(episodes)
     predicted = turns.value if "value" in needs else turns.value_after if "value_after" in needs else turns.token_value
     targets = np.random.Generator(np.random.Philox(0)).normal(size=len(predicted))
-    lengths = np.bincount(packed.turn_of)
+    lengths = np.bincount(batch.turn_of)
     first_tokens = np.cumsum(lengths) - lengths
     squared_errors = 0.0
-    for row, (sequence, prompt_end) in enumerate(packed.prompt_ends):
-        ids = torch.tensor([packed.sequences[sequence]])
+    for row, (sequence, prompt_end) in enumerate(batch.prompt_ends):
+        ids = torch.tensor([batch.sequences[sequence]])
         values = engine.model.values(
             hugging_face(engine.model.network)(ids, output_hidden_states=True).hidden_states[-1][0]
         )
@@ -354,7 +354,7 @@ def test_the_critic_is_fitted_at_the_positions_that_are_read(needs):
     (expected,) = torch.autograd.grad(squared_errors / len(predicted), engine.model.value_head.weight)
     gradients = []
     engine.learner._apply_gradient = lambda: gradients.append(engine.model.value_head.weight.grad.clone()) or 0.0
-    engine.learner.update(packed, np.zeros(len(packed.turn_of)), targets, progress=0.0, stream=engine.root)
+    engine.learner.update(batch, np.zeros(len(batch.turn_of)), targets, progress=0.0, stream=engine.root)
     assert gradients[0].numpy() == pytest.approx(expected.float().numpy(), rel=1e-3, abs=1e-6)
 
 

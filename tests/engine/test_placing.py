@@ -72,7 +72,7 @@ def policies_on(device):
         (ShardedRanks, [4, 2, 7, 1], ["4", "2", "7", "1"]),
     ],
 )
-def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, fake_processes, tmp_path):
+def test_each_learner_sees_only_its_gpu(sharding_kind, gpus, expected_gpus, fake_processes, tmp_path):
     sharding = "none" if sharding_kind is RankZero else "fsdp2"
     config = resolve_with(
         "model.device=cuda",
@@ -126,7 +126,7 @@ def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkey
 def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(fake_processes):
     config = resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=5", "scale.gpus=[3,1]")
     fleet = fleet_of(config)
-    for worker in (0, 1, 2, 3, 4, 1):  # a restarted worker gets the same GPU
+    for worker in (0, 1, 2, 3, 4, 1):  # a restarted worker keeps its GPU
         fleet.start(worker)
     assert [process.environment["CUDA_VISIBLE_DEVICES"] for process in fake_processes] == ["3", "1", "3", "1", "3", "1"]
     child_config = resolve({**fake_processes[0].settings, "threads": 1})
@@ -176,7 +176,7 @@ def test_with_vllm_the_models_of_workers_are_on_the_cpu():
     config = resolve_with(
         "sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]"
     )
-    # a worker that sees a GPU would place a model on it
+    # a worker places its model on a visible GPU
     assert (
         config.model.device == "auto" and worker_settings(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
     )

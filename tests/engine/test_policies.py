@@ -93,9 +93,9 @@ def test_a_policy_overrides_sections_of_the_run():
 
 def test_the_resolved_configuration_of_policies_is_read_back_equal():
     config = resolve(TWO_POLICIES)
-    restored = parse_yaml(to_yaml(config), "x")
-    assert resolve(restored) == config
-    assert resolve(apply_overrides(restored, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
+    parsed_config = parse_yaml(to_yaml(config), "x")
+    assert resolve(parsed_config) == config
+    assert resolve(apply_overrides(parsed_config, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
     assert (
         resolve({**TWO_POLICIES, "model": {**SMALL_MODEL, "hidden_size": 32}}).by_policy["helper"].model.hidden_size
         == 32
@@ -366,8 +366,8 @@ def test_the_plan_counts_every_model():
         process_memory(config)["training process"].parts for config in resolve(TWO_POLICIES).by_policy.values()
     ]
     parts_of_both = process_memory(resolve(TWO_POLICIES))["training process"].parts
-    largest = max(parts["activations_and_logits"] for parts in parts_of_each)
-    assert parts_of_both["activations_and_logits"] == largest > 0  # policies are updated one after the other
+    largest_part = max(parts["activations_and_logits"] for parts in parts_of_each)
+    assert parts_of_both["activations_and_logits"] == largest_part > 0  # policies are updated in sequence
     assert parts_of_both["program"] == parts_of_each[0]["program"] and parts_of_both["weights"] == sum(
         parts["weights"] for parts in parts_of_each
     )
@@ -619,7 +619,7 @@ def test_a_changed_base_model_under_adapters_is_refused(chat_folder, tmp_path):
     folder.mkdir()
     first_engine.save(folder)
     moved_folder = shutil.copytree(chat_folder, tmp_path / "moved")
-    make_frozen_engine(moved_folder, lora={"rank": 2}).restore(folder)  # the same weights in another folder
+    make_frozen_engine(moved_folder, lora={"rank": 2}).restore(folder)  # equal weights in a different folder
     weights = safetensors.torch.load_file(moved_folder / "model.safetensors")
     name = sorted(weights)[0]
     weights[name].view(-1)[-1] += 0.001

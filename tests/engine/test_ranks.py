@@ -116,8 +116,8 @@ def config_data(ranks, **changes):
 
 def train_and_read_files(folder, ranks, **changes):
     train(config_data(ranks, **changes), run=folder)
-    newest = max((folder / "checkpoints").iterdir())
-    files = {path.name: path.read_bytes() for path in newest.iterdir() if path.suffix == ".safetensors"}
+    newest_checkpoint = max((folder / "checkpoints").iterdir())
+    files = {path.name: path.read_bytes() for path in newest_checkpoint.iterdir() if path.suffix == ".safetensors"}
     assert not (folder / "learners").exists()
     return {**files, "metrics": (folder / "metrics.jsonl").read_bytes()}
 
@@ -152,8 +152,10 @@ def test_a_run_may_resume_with_another_number_of_learners(tmp_path):
     uninterrupted = train_and_read_files(tmp_path / "whole", 1)
     train_and_read_files(tmp_path / "parted", 2, steps=2)
     train(config_data(4), run=tmp_path / "parted", resume=True)
-    newest = max((tmp_path / "parted" / "checkpoints").iterdir())
-    assert all((newest / name).read_bytes() == uninterrupted[name] for name in uninterrupted if name != "metrics")
+    newest_checkpoint = max((tmp_path / "parted" / "checkpoints").iterdir())
+    assert all(
+        (newest_checkpoint / name).read_bytes() == uninterrupted[name] for name in uninterrupted if name != "metrics"
+    )
     lines = (tmp_path / "parted" / "changes.jsonl").read_text().splitlines()
     assert {"key": "learner.ranks", "new": 4, "old": 2, "step": 2} in map(json.loads, lines)
 
@@ -205,7 +207,7 @@ def test_an_interrupt_ends_an_update_even_with_a_stopped_learner(make_two_learne
     assert not engine.ranks._children
 
 
-def test_waiting_for_learners_ends_if_one_of_them_ends(monkeypatch):
+def test_waiting_for_learners_ends_if_a_learner_ends(monkeypatch):
     monkeypatch.setattr(rank_messages, "CHECK_SECONDS", 0.01)
     checks = iter(range(3))
     event = threading.Event()
@@ -243,10 +245,10 @@ def test_messages_to_learners_are_read_back_bit_for_bit(make_two_learners):
     arrays = {"advantages": np.array([0.1, -1e300, 5e-324]), "value_targets": np.array([np.pi])}
     message_bytes = LearnMessage("main", 7, 1 / 3, arrays, list(batch.episodes)).to_bytes()
     header, _, payload = message_bytes.partition(b"\n")
-    restored = LearnMessage.from_bytes(json.loads(header)["learn"], payload)
-    assert (restored.policy, restored.step, restored.progress) == ("main", 7, 1 / 3)
-    assert all(restored.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
-    assert restored.episodes == list(batch.episodes)
+    restored_message = LearnMessage.from_bytes(json.loads(header)["learn"], payload)
+    assert (restored_message.policy, restored_message.step, restored_message.progress) == ("main", 7, 1 / 3)
+    assert all(restored_message.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
+    assert restored_message.episodes == list(batch.episodes)
     means = Means()
     means.add({"loss": 0.1}, 1 / 3)
     means.update_maximum("most", 2.5)
@@ -282,11 +284,11 @@ TWO_POLICIES = {
 def test_ranks_are_set_for_the_run_and_each_policy_needs_enough_leaves(learner, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**TWO_POLICIES, "policies": {"a": {"learner": learner}, "b": {}}})
-    frozen = resolve(
+    frozen_config = resolve(
         {**TWO_POLICIES, "policies": {"a": {"learner": {"leaves": 1}, "frozen": True}, "b": {"learner": {"leaves": 8}}}}
     )
-    assert (frozen.by_policy["b"].learner.leaves, frozen.by_policy["b"].learner.ranks) == (8, 2)
-    assert resolve(frozen.model_dump(mode="json")) == frozen
+    assert (frozen_config.by_policy["b"].learner.leaves, frozen_config.by_policy["b"].learner.ranks) == (8, 2)
+    assert resolve(frozen_config.model_dump(mode="json")) == frozen_config
 
 
 def test_a_run_of_several_policies_may_resume_with_other_ranks():
@@ -503,11 +505,11 @@ def run_shards(folder, ranks, resume=False, **changes):
         run=folder,
         resume=resume,
     )
-    newest = max((folder / "checkpoints").iterdir())
+    newest_checkpoint = max((folder / "checkpoints").iterdir())
     lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     gradient_norms = [value for line in lines for name, value in line.items() if name.endswith("gradient_norm")]
     assert gradient_norms and min(gradient_norms) > 0, "without gradients the test compares only initial weights"
-    return {path.name: path.read_bytes() for path in newest.iterdir() if path.suffix == ".safetensors"} | {
+    return {path.name: path.read_bytes() for path in newest_checkpoint.iterdir() if path.suffix == ".safetensors"} | {
         "metrics": (folder / "metrics.jsonl").read_bytes()
     }
 
@@ -561,7 +563,7 @@ def test_a_learner_that_dies_in_an_all_reduce_ends_the_run(tmp_path):
         (tmp_path / "kept").mkdir()
         two_learners.save(tmp_path / "kept")
         pid = two_learners.ranks._children[1].process.pid
-        os.kill(pid, signal.SIGSTOP)  # learner 0 waits for it in an all-reduce
+        os.kill(pid, signal.SIGSTOP)  # learner 0 waits for learner 1 in an all-reduce
         threading.Timer(3.0, os.kill, (pid, signal.SIGKILL)).start()
         with pytest.raises(RunError, match=r"Learner 1 has ended.*--resume"):
             two_learners.learn(batch, credit, step=2, progress=0.1)

@@ -214,7 +214,7 @@ def read_first_prompts(**options):
 
 
 @pytest.mark.parametrize("inner_environment", [RPS_FULL, {"name": "kuhn_poker", "options": {"style": "full"}}])
-def test_retell_false_leaves_out_the_rules_and_nothing_else(inner_environment):
+def test_retell_false_leaves_out_only_the_rules(inner_environment):
     with_rules_always, with_rules_once = (
         read_first_prompts(environment=inner_environment),
         read_first_prompts(environment=inner_environment, retell=False),

@@ -92,21 +92,21 @@ def test_themes_and_nested_pictures():
     assert THEMES["light"].keys() == THEMES["dark"].keys()
     with pytest.raises(UnknownNameError, match="theme"):
         Canvas("sepia")
-    inner = Canvas("light")
-    paragraph(inner, "inside")
-    outer = Canvas("light")
-    heading(outer, "outside")
-    outer.inset(inner.svg("inside"))
-    svg = outer.svg("outside")
+    inner_canvas = Canvas("light")
+    paragraph(inner_canvas, "inside")
+    outer_canvas = Canvas("light")
+    heading(outer_canvas, "outside")
+    outer_canvas.inset(inner_canvas.svg("inside"))
+    svg = outer_canvas.svg("outside")
     check_svg(svg)
     root = ElementTree.fromstring(svg)
     (nested,) = root.findall("{http://www.w3.org/2000/svg}svg")
     assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(
-        inner.y - 8 + 12, abs=0.06
+        inner_canvas.y - 8 + 12, abs=0.06
     )
     assert "role" not in nested.attrib
-    outer.inset("<svg onload='x'></svg>")
-    assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")
+    outer_canvas.inset("<svg onload='x'></svg>")
+    assert "onload" not in outer_canvas.svg("outside") and "cannot be shown" in outer_canvas.svg("outside")
 
 
 def luminance(colour):

@@ -111,7 +111,7 @@ def run_folder(plugin_folder, tmp_path_factory):
     return run
 
 
-def test_it_trains_and_its_mean_return_is_evaluated(run_folder):
+def test_a_foreign_environment_trains_and_its_mean_return_is_evaluated(run_folder):
     last_metrics = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()][-1]
     assert "match/numbers/random/left/return" in last_metrics and "nash_conv/numbers" not in last_metrics
     cli_result = run_cli("evaluate", run_folder, "--games", 6, "--json")

@@ -61,7 +61,7 @@ def test_every_position_can_be_shown_to_its_seat(name):
 
 
 @pytest.mark.parametrize("name", GAMES_WITH_TREES)
-def test_positions_in_one_information_state_look_the_same(name):
+def test_positions_in_one_information_state_have_equal_pictures(name):
     game = make_game(name, options=SMALL_OPTIONS.get(name, {}))
     wording, texts, states_to_visit = for_people(game), {}, [game.spiel.new_initial_state()]
     while states_to_visit:

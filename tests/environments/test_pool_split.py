@@ -111,8 +111,8 @@ def test_opposed_values_make_the_best_split_worth_more_than_the_total():
 
 
 def test_repeated_rounds_have_rewards_and_news():
-    split = {"name": "pool_split", "options": {"kinds": 2}}
-    rules = make_environment("repeated", environment=split, rounds=3)
+    base_game = {"name": "pool_split", "options": {"kinds": 2}}
+    rules = make_environment("repeated", environment=base_game, rounds=3)
     episodes = play_episodes(rules, ["random", "random"], plays=4)
     turns = turn_table(episodes)
     assert turns.turn_index.tolist() == [0, 1, 2] * 8
@@ -169,7 +169,7 @@ def test_opposed_banks_replace_only_scenarios_that_are_not_opposed(kinds, most, 
     assert all(opposed_rules.start(number) == any_rules.start(number) for number in range(50) if is_opposed[number])
     replaced_number = next(
         number for number in range(50) if not is_opposed[number]
-    )  # its replacement comes from beyond the largest bank
+    )  # the replacement has a higher number than the largest bank
     later_scenarios = (any_rules.source.scenario(number) for number in itertools.count(replaced_number, 100_000))
     assert opposed_rules.start(replaced_number) == next(
         scenario for scenario in later_scenarios if are_opposed(*scenario.values)

@@ -85,8 +85,8 @@ def test_the_second_seat_does_not_see_the_first_choice_of_a_round(style):
     rules = game(style=style, rounds=3)
     for earlier_words in ((), (C, D), (D, D, C, D)):
         states = [state_after(rules, *earlier_words, choice) for choice in (C, D)]
-        for since in (0, len(earlier_words)):
-            assert states[0].observe(1, since) == states[1].observe(1, since)
+        for num_known in (0, len(earlier_words)):
+            assert states[0].observe(1, num_known) == states[1].observe(1, num_known)
         assert states[0].observe(0).key != states[1].observe(0).key
         observations = [state_after(rules, *earlier_words, choice, C).observe(1) for choice in (C, D)]
         assert (
@@ -115,7 +115,7 @@ def evaluate_policy(rules, choose):
 
 
 def tit_for_tat(query):
-    """Cooperate at first, then repeat the last choice of the other seat."""
+    """Cooperate in the first round, then repeat the opponent's last choice."""
     return query.observations[-1] if query.actions else C
 
 
@@ -157,8 +157,8 @@ def test_the_number_of_rounds_is_hidden_if_it_is_not_told(style):
     assert short_rules.rules == long_rules.rules and short_rules.vocabulary() == long_rules.vocabulary()
     for words in ((), (C, D), (C, D) * 7, (C, D) * 7 + (D,)):
         short_state, long_state = state_after(short_rules, *words), state_after(long_rules, *words)
-        for seat, since in itertools.product((0, 1), (0, len(words))):
-            assert short_state.observe(seat, since) == long_state.observe(seat, since)
+        for seat, num_known in itertools.product((0, 1), (0, len(words))):
+            assert short_state.observe(seat, num_known) == long_state.observe(seat, num_known)
             assert short_state.described(seat) == long_state.described(seat)
             assert short_state.draw(seat) == long_state.draw(seat)
     assert "20" not in short_rules.rules and "many rounds" in short_rules.rules
@@ -168,7 +168,7 @@ def test_the_number_of_rounds_is_hidden_if_it_is_not_told(style):
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_view_holds_only_the_last_round_if_rounds_are_not_told(seat):
-    """The own choice comes first, and every round has the same form."""
+    """A seat reads its choice before the opponent's choice, and all rounds have one form."""
     rules, other_seat = game(rounds=20, told=False), 1 - seat
     last_choices = [(C, D)[seat], (C, D)[other_seat]]
     assert state_after(rules).observe(seat).view == f"dilemma {rules.roles[seat]}"

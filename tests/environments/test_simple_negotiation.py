@@ -96,7 +96,7 @@ def test_an_offer_that_gains_more_for_the_other_seat_is_accepted():
 def test_exploitability_of_uniform_play_by_hand():
     short_rules = game(turns=2, largest=2)
     report = nash_conv(short_rules, enumerate_info_states(short_rules), UniformScorer())
-    # Seat 1 should accept the 2 of 9 actions that give it 2 for 1; uniform play accepts an offer 1 time in 10.
+    # Seat 1 gains by accepting 2 of the 9 actions, which give it 2 for 1; uniform play accepts 1 offer in 10.
     assert report.gains == pytest.approx((1 / 10, 2 / 9))
 
 
@@ -146,9 +146,12 @@ def test_prompts_and_rules():
         "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",
     )
-    for largest in range(1, 11):
-        rules = game(largest=largest, style="full")
+    for largest_amount in range(1, 11):
+        rules = game(largest=largest_amount, style="full")
         word = rules.rules.split("An offer such as ")[1].split()[0]
         assert word in state_after_words(rules).legal_actions()
-        give, ask = min(largest, 3), min(largest, 2)
-        assert word == f"offer:{give}wood-{ask}gold" and f"you give {give} wood and get {ask} gold" in rules.rules
+        given_amount, asked_amount = min(largest_amount, 3), min(largest_amount, 2)
+        assert (
+            word == f"offer:{given_amount}wood-{asked_amount}gold"
+            and f"you give {given_amount} wood and get {asked_amount} gold" in rules.rules
+        )

@@ -12,7 +12,7 @@ from sparring.testing import check_environment
 
 
 def make_game_factory(name, **fixed):
-    """Return a function that makes an environment with these fixed options and further ones."""
+    """Return a function that makes an environment with these options and its arguments."""
     return lambda **options: make_game(name, options={**fixed, **options})
 
 
@@ -140,7 +140,7 @@ def check_boards_with_mistakes(rules, states):
 
 
 def check_beliefs(rules, solver, num_episodes, min_beliefs, **options):
-    """Check values and entropy of a solver by brute force, once for each belief."""
+    """Check values and entropy of a solver by brute force for each belief."""
     seen_keys = set()
     for state in sample_states(rules, num_episodes):
         if state.observe(0).key in seen_keys or (not state.plies and len(seen_keys) > 8):

@@ -71,7 +71,7 @@ def test_a_game_that_takes_minutes_to_solve_is_only_planned(tmp_path):
 
 @pytest.mark.parametrize("oracle_name", registry.names("oracles"))
 def test_an_oracle_has_limits_of_its_search(oracle_name, tmp_path):
-    """Without limits the oracle noisy would search 200,000 positions of go for each turn."""
+    """Without limits, the oracle noisy searches 200,000 positions of go for each turn."""
     limits = {"max_histories", "max_states", "simulations"}
     plugin = registry.load("oracles", "minimax" if oracle_name == "noisy" else oracle_name)
     assert all(f"{key}: " in cases.oracle_limits(oracle_name) for key in limits & set(plugin.options))
@@ -122,5 +122,5 @@ def test_a_case_is_printed_as_a_command_to_paste():
     "path", [("checkpoint", "every", "x"), ("rollout", "starts", "x", "y"), ("evaluation", "exact", "exact")]
 )
 def test_a_key_below_a_plain_value_has_no_fields_to_choose_from(path):
-    """The error has no suggestion of fields, as the type `bool` has none."""
+    """The error suggests no fields, because the type `bool` has no fields."""
     assert isinstance(_keys_at(path), list)

@@ -28,22 +28,22 @@ def test_without_the_package_the_error_says_how_to_install_it(name, monkeypatch)
 
 @given(rows=st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=1, max_size=5))
 def test_spans_are_the_runs_of_the_mask(rows):
-    mask, lengths, totals, sampled, first = np.array(rows), [], [], [], []
+    mask, lengths, totals, sampled_sums, first_values = np.array(rows), [], [], [], []
     values = np.arange(mask.size, dtype=np.float64).reshape(mask.shape) + 1.0
     for row, line in enumerate(rows):
-        starts = [index for index, is_on in enumerate(line) if is_on and (index == 0 or not line[index - 1])]
-        edges = [0, *starts[1:], 7]
+        run_starts = [index for index, is_on in enumerate(line) if is_on and (index == 0 or not line[index - 1])]
+        edges = [0, *run_starts[1:], 7]
         for begin, end in itertools.pairwise(edges):
             masked_values = values[row, begin:end][mask[row, begin:end]]
             lengths.append(len(masked_values))
             totals.append(values[row, begin:end].sum())
-            sampled.append(masked_values.sum())
-            first.append(masked_values[0] if len(masked_values) else 0.0)
+            sampled_sums.append(masked_values.sum())
+            first_values.append(masked_values[0] if len(masked_values) else 0.0)
     index = spans(mask)
     assert index.n_tokens.tolist() == lengths
     assert index.sum_by_turn(values).tolist() == totals
-    assert index.sum_over_sampled(values).tolist() == sampled
-    assert index.at_first_token(values).tolist() == first
+    assert index.sum_over_sampled(values).tolist() == sampled_sums
+    assert index.at_first_token(values).tolist() == first_values
 
 
 def two_games(**columns):
@@ -111,12 +111,12 @@ CREDITS = [
 @every_case(("name", "preset"), CREDITS)
 @every_case("hints", [VERL_HINTS, TRL_HINTS], ids=["verl", "trl"])
 def test_columns_that_a_batch_lacks_are_explained(name, preset, hints):
-    bound = registry.bind("credit", name, preset=preset)
-    assert bound.needs <= hints.keys()
-    if bound.needs:
+    estimator = registry.bind("credit", name, preset=preset)
+    assert estimator.needs <= hints.keys()
+    if estimator.needs:
         with pytest.raises(CreditError) as error:
-            estimate(bound, two_games(), {}, hints)
-        assert any(hints[column] in str(error.value) for column in bound.needs), error.value
+            estimate(estimator, two_games(), {}, hints)
+        assert any(hints[column] in str(error.value) for column in estimator.needs), error.value
 
 
 def test_rows_can_be_trials_and_masked_turns_are_refused():
@@ -134,7 +134,7 @@ def test_rows_can_be_trials_and_masked_turns_are_refused():
         with pytest.raises(CreditError, match="other seats are known in Sparring's own runs only"):
             estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, hints)
     rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
-    bound = registry.bind("credit", "vpr", {"equal": "mask"})
+    estimator = registry.bind("credit", "vpr", {"equal": "mask"})
     with pytest.raises(CreditError, match="leaves turns out of the losses"):
-        estimate(bound, rows, {}, VERL_HINTS)
+        estimate(estimator, rows, {}, VERL_HINTS)
     assert len(estimate(registry.bind("credit", "vpr"), rows, {}, VERL_HINTS).advantages) == 9

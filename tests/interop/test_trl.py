@@ -100,10 +100,10 @@ def run(folder, *args, **options):
 
 def watched(watched_trainer):
     """Record the generations of a trainer: one (rewards, rows, output) each."""
-    generations, inner = [], watched_trainer._generate_and_score_completions
+    generations, original_function = [], watched_trainer._generate_and_score_completions
 
     def keep(inputs):
-        output = inner(inputs)
+        output = original_function(inputs)
         generations.append(
             (
                 watched_trainer._rewards_by_function.clone(),
@@ -184,8 +184,8 @@ def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
     generations = watched(sparring_trainer)
     sparring_trainer.train()
     state = {}
-    for scored, _, output in generations:
-        total = (scored * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
+    for inputs, _, output in generations:
+        total = (inputs * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
         table = table_of([[r] for r in total], output["completion_mask"].sum(dim=1, keepdim=True).tolist(), size=4)
         credit = registry.bind("credit", name)(table, state)
         state = credit.state
@@ -232,12 +232,12 @@ def table_of(rewards, tokens, size):
 
 
 @pytest.mark.parametrize("name", ["match_tir", "rebn", "mars"])
-def test_each_turn_gets_its_own_advantage(tmp_path, monkeypatch, name):
+def test_each_turn_gets_a_separate_advantage(tmp_path, monkeypatch, name):
     """Token 1 of every completion is masked as the environment's, so a completion of three or more tokens has two turns."""
-    inner = GRPOTrainer._generate_and_score_completions
+    original_function = GRPOTrainer._generate_and_score_completions
 
     def split(self, inputs):
-        output = inner(self, inputs)
+        output = original_function(self, inputs)
         output["tool_mask"] = torch.ones_like(output["completion_mask"])
         output["tool_mask"][:, 1] = 0
         return output
@@ -254,9 +254,9 @@ def test_each_turn_gets_its_own_advantage(tmp_path, monkeypatch, name):
         for row, total in zip(rows, scored[:, 0], strict=True)
     ]
     credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
-    want = np.zeros((8, 6))
-    want[:, 0], want[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]
-    np.testing.assert_allclose(output["advantages"].numpy(), want, rtol=1e-5, atol=1e-6)
+    expected = np.zeros((8, 6))
+    expected[:, 0], expected[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]
+    np.testing.assert_allclose(output["advantages"].numpy(), expected, rtol=1e-5, atol=1e-6)
     monkeypatch.setitem(columns, "sparring_turn_reward", [[1.0]] * 4)
     with pytest.raises(CreditError, match="write a list of 2"):
         one_turn_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
@@ -285,12 +285,12 @@ def test_running_state_is_saved_and_loaded(tmp_path):
     arguments = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
     uninterrupted = run(tmp_path, credit="rae", arguments=arguments)
     assert json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text()) == uninterrupted.credit_state
-    early = json.loads((tmp_path / "checkpoint-1" / "sparring_credit.json").read_text())
-    assert early != uninterrupted.credit_state
-    resumed = trainer(tmp_path, credit="rae", arguments=arguments)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-    assert leaves(resumed.credit_state) == pytest.approx(leaves(uninterrupted.credit_state))
-    torch.testing.assert_close(weights(resumed), weights(uninterrupted))
+    early_state = json.loads((tmp_path / "checkpoint-1" / "sparring_credit.json").read_text())
+    assert early_state != uninterrupted.credit_state
+    resumed_trainer = trainer(tmp_path, credit="rae", arguments=arguments)
+    resumed_trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert leaves(resumed_trainer.credit_state) == pytest.approx(leaves(uninterrupted.credit_state))
+    torch.testing.assert_close(weights(resumed_trainer), weights(uninterrupted))
 
 
 @pytest.mark.parametrize("name", registry.names("losses"))

@@ -38,23 +38,23 @@ NEVER = {
 
 def batch(seed=0, rows=12, length=14, groups=3, turns=True):
     """Return rewards, mask and uid; rows of one to three turns, one turn if ``turns`` is false."""
-    draw = np.random.Generator(np.random.Philox(seed))
+    generator = np.random.Generator(np.random.Philox(seed))
     mask = np.zeros((rows, length), dtype=np.int64)
     for row in range(rows):
-        start = 0
-        for _ in range(draw.integers(1, 4) if turns else 1):
-            stop = start + draw.integers(1, 4)
-            mask[row, start:stop] = 1
-            start = stop + draw.integers(1, 3)
-    rewards = draw.normal(size=mask.shape) * mask
+        begin = 0
+        for _ in range(generator.integers(1, 4) if turns else 1):
+            end = begin + generator.integers(1, 4)
+            mask[row, begin:end] = 1
+            begin = end + generator.integers(1, 3)
+    rewards = generator.normal(size=mask.shape) * mask
     uid = np.array([f"prompt-{row % groups}" for row in range(rows)], dtype=object)
     return torch.tensor(rewards, dtype=torch.float32), torch.tensor(mask), uid
 
 
-def everything(rewards, mask, seed=1):
-    draw = np.random.Generator(np.random.Philox(seed))
+def random_tensors_and_columns(rewards, mask, seed=1):
+    generator = np.random.Generator(np.random.Philox(seed))
     tensors = {
-        name: torch.tensor(-draw.random(size=tuple(mask.shape)), dtype=torch.float32)
+        name: torch.tensor(-generator.random(size=tuple(mask.shape)), dtype=torch.float32)
         for name in ("values", "old_log_probs", "rollout_log_probs", "ref_log_prob")
     }
     runs = [runs_of(row) for row in mask.numpy()]
@@ -64,84 +64,86 @@ def everything(rewards, mask, seed=1):
     }
     for name in ("state", "view", "action"):
         columns[f"sparring_{name}"] = np.empty(len(mask), dtype=object)
-        for row, places in enumerate(runs):
-            columns[f"sparring_{name}"][row] = draw.integers(0, 3, len(places)).tolist()
+        for row, turns_of_row in enumerate(runs):
+            columns[f"sparring_{name}"][row] = generator.integers(0, 3, len(turns_of_row)).tolist()
     columns["sparring_component_best_action"] = np.empty(len(mask), dtype=object)
-    for row, places in enumerate(runs):
-        columns["sparring_component_best_action"][row] = draw.normal(size=len(places)).tolist()
+    for row, turns_of_row in enumerate(runs):
+        columns["sparring_component_best_action"][row] = generator.normal(size=len(turns_of_row)).tolist()
     return tensors, columns
 
 
 def runs_of(row):
-    run, start = [], None
+    runs, begin = [], None
     for index, is_on in enumerate([*row.tolist(), 0]):
-        if is_on and start is None:
-            start = index
-        if not is_on and start is not None:
-            run.append((start, index))
-            start = None
-    return run
+        if is_on and begin is None:
+            begin = index
+        if not is_on and begin is not None:
+            runs.append((begin, index))
+            begin = None
+    return runs
 
 
-def by_hand(rewards, mask, uid, tensors, columns):
-    lines = []
+def expected_table(rewards, mask, uid, tensors, columns):
+    turns_of_rows = []
     for row in range(len(mask)):
         runs = runs_of(mask[row].numpy())
-        for index, (start, stop) in enumerate(runs):
-            first = 0 if index == 0 else start
-            last = runs[index + 1][0] if index + 1 < len(runs) else mask.shape[1]
-            lines.append((row, index, start, stop, float(rewards[row, first:last].double().sum())))
+        for index, (begin, end) in enumerate(runs):
+            reward_begin = 0 if index == 0 else begin
+            reward_end = runs[index + 1][0] if index + 1 < len(runs) else mask.shape[1]
+            turns_of_rows.append((row, index, begin, end, float(rewards[row, reward_begin:reward_end].double().sum())))
     role = columns.get("sparring_role", ["player"] * len(mask))
     roles = sorted(set(role))
     episode = columns.get("sparring_episode", range(len(mask)))
     prompts = sorted(set(uid))
     seats = [roles.index(r) if "sparring_episode" in columns else 0 for r in role]
-    lines.sort(key=lambda line: (int(episode[line[0]]), seats[line[0]], line[0], line[1]))
+    turns_of_rows.sort(key=lambda line: (int(episode[line[0]]), seats[line[0]], line[0], line[1]))
 
     def ints(values):
         return np.array(list(values), dtype=np.int64)
 
-    def summed(name):
+    def sum_over_tokens(name):
         return (
-            np.array([float(tensors[name][row, start:stop].double().sum()) for row, _, start, stop, _ in lines])
+            np.array([float(tensors[name][row, start:stop].double().sum()) for row, _, start, stop, _ in turns_of_rows])
             if tensors
             else None
         )
 
     def turn(name):
-        return [columns[f"sparring_{name}"][line[0]][line[1]] for line in lines] if columns else None
+        return [columns[f"sparring_{name}"][line[0]][line[1]] for line in turns_of_rows] if columns else None
 
-    reward = np.array([line[4] for line in lines])
+    reward = np.array([line[4] for line in turns_of_rows])
     component_values = np.array(turn("component_best_action")) if columns else None
-    group_role = sorted({(uid[line[0]], role[line[0]]) for line in lines})
+    group_role = sorted({(uid[line[0]], role[line[0]]) for line in turns_of_rows})
     plain_states = [
         group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + index
-        for index, line in enumerate(lines)
+        for index, line in enumerate(turns_of_rows)
     ]
-    trajectory = ints(line[0] for line in lines)
+    trajectory = ints(line[0] for line in turns_of_rows)
     table = TurnTable(
-        episode=ints(int(episode[line[0]]) for line in lines),
-        group=ints(prompts.index(uid[line[0]]) for line in lines),
+        episode=ints(int(episode[line[0]]) for line in turns_of_rows),
+        group=ints(prompts.index(uid[line[0]]) for line in turns_of_rows),
         trajectory=np.cumsum(np.diff(trajectory, prepend=trajectory[0]) != 0),
-        game=ints(0 for _ in lines),
-        role=ints(roles.index(role[line[0]]) for line in lines),
-        seat=ints(seats[line[0]] for line in lines),
-        agent=ints(0 for _ in lines),
-        turn_index=ints(line[1] for line in lines),
+        game=ints(0 for _ in turns_of_rows),
+        role=ints(roles.index(role[line[0]]) for line in turns_of_rows),
+        seat=ints(seats[line[0]] for line in turns_of_rows),
+        agent=ints(0 for _ in turns_of_rows),
+        turn_index=ints(line[1] for line in turns_of_rows),
         reward=reward,
         done=np.append(np.diff(trajectory) != 0, True),
         state_key=ints(turn("state") if columns else plain_states),
-        legal=np.ones(len(lines), dtype=bool),
-        n_tokens=ints(line[3] - line[2] for line in lines),
+        legal=np.ones(len(turns_of_rows), dtype=bool),
+        n_tokens=ints(line[3] - line[2] for line in turns_of_rows),
         action=ints(turn("action")) if columns else None,
         view=ints(turn("view")) if columns else None,
         components={"best_action": component_values, "game": reward - component_values} if columns else {},
-        logprob=summed("rollout_log_probs"),
-        old_logprob=summed("old_log_probs"),
-        reference_logprob=summed("ref_log_prob"),
-        value=np.array([float(tensors["values"][row, start]) for row, _, start, _, _ in lines]) if tensors else None,
+        logprob=sum_over_tokens("rollout_log_probs"),
+        old_logprob=sum_over_tokens("old_log_probs"),
+        reference_logprob=sum_over_tokens("ref_log_prob"),
+        value=np.array([float(tensors["values"][row, begin]) for row, _, begin, _, _ in turns_of_rows])
+        if tensors
+        else None,
         token_value=np.concatenate(
-            [tensors["values"][row, start:stop].double().numpy() for row, _, start, stop, _ in lines]
+            [tensors["values"][row, begin:end].double().numpy() for row, _, begin, end, _ in turns_of_rows]
         )
         if tensors
         else None,
@@ -151,72 +153,72 @@ def by_hand(rewards, mask, uid, tensors, columns):
         action_names=("0", "1", "2") if columns else (),
         view_names=("0", "1", "2") if columns else (),
     )
-    return table, [(row, start, stop) for row, _, start, stop, _ in lines]
+    return table, [(row, begin, end) for row, _, begin, end, _ in turns_of_rows]
 
 
-def placed(values, places, shape, level):
-    out, number = torch.zeros(shape), 0
-    for turn, (row, start, stop) in enumerate(places):
-        for token in range(start, stop):
-            out[row, token] = values[turn] if level == "turn" else values[number]
+def values_on_tokens(values, turns, shape, level):
+    result, number = torch.zeros(shape), 0
+    for turn, (row, begin, end) in enumerate(turns):
+        for token in range(begin, end):
+            result[row, token] = values[turn] if level == "turn" else values[number]
             number += 1
-    return out
+    return result
 
 
 VARIANTS = sorted(bridge.ESTIMATORS)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_estimator_gives_what_our_library_gives(name):
+def test_every_estimator_gives_the_advantages_of_the_library(name):
     estimator = bridge.ESTIMATORS[name]
     assert core_algos.get_adv_estimator_fn(name) is estimator
     estimator.load_state({})
     rewards, mask, uid = batch(3)
-    tensors, columns = everything(rewards, mask)
+    tensors, columns = random_tensors_and_columns(rewards, mask)
 
     def call():
         return estimator(rewards, mask, index=uid, config=AlgoConfig(), non_tensor_batch=columns, **tensors)
 
-    missing = registry.bind("credit", estimator.name, preset=estimator.preset).needs & NEVER
-    if missing:
+    missing_columns = registry.bind("credit", estimator.name, preset=estimator.preset).needs & NEVER
+    if missing_columns:
         with pytest.raises(CreditError) as error:
             call()
-        assert any(VERL_HINTS[column] in str(error.value) for column in missing), error.value
+        assert any(VERL_HINTS[column] in str(error.value) for column in missing_columns), error.value
         return
-    table, places = by_hand(rewards, mask, uid, tensors, columns)
-    bound = registry.bind("credit", estimator.name, preset=estimator.preset)
-    first = bound(table, {})
-    for credit in (first, bound(table, first.state)):
+    table, positions = expected_table(rewards, mask, uid, tensors, columns)
+    bound_estimator = registry.bind("credit", estimator.name, preset=estimator.preset)
+    first_credit = bound_estimator(table, {})
+    for credit in (first_credit, bound_estimator(table, first_credit.state)):
         advantages, returns = call()
-        expected = placed(credit.advantages, places, mask.shape, credit.level)
+        expected = values_on_tokens(credit.advantages, positions, mask.shape, credit.level)
         torch.testing.assert_close(advantages, expected, rtol=1e-6, atol=1e-6)
         assert advantages.dtype == torch.float32
         if credit.value_targets is None:
             torch.testing.assert_close(returns, advantages)
         else:
-            level = "token" if "token_value" in bound.plugin.needs else "turn"
+            level = "token" if "token_value" in bound_estimator.plugin.needs else "turn"
             torch.testing.assert_close(
-                returns, placed(credit.value_targets, places, mask.shape, level), rtol=1e-6, atol=1e-6
+                returns, values_on_tokens(credit.value_targets, positions, mask.shape, level), rtol=1e-6, atol=1e-6
             )
         assert estimator.state() == credit.state
 
 
 @pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize(
-    ("ours", "theirs"), [("grpo", "grpo"), ("rloo", "rloo"), ("rloo", "rloo_vectorized"), ("grpo_dr_grpo", "grpo")]
+    ("name", "verl_name"), [("grpo", "grpo"), ("rloo", "rloo"), ("rloo", "rloo_vectorized"), ("grpo_dr_grpo", "grpo")]
 )
-def test_equals_verls_own(ours, theirs, turns):
+def test_advantages_equal_those_of_verl(name, verl_name, turns):
     for seed in range(5):
         rewards, mask, uid = batch(seed, turns=turns)
         config = AlgoConfig()
-        options = {"norm_adv_by_std_in_grpo": False} if "dr_grpo" in ours else {}
-        expected, _ = core_algos.get_adv_estimator_fn(theirs)(
+        options = {"norm_adv_by_std_in_grpo": False} if "dr_grpo" in name else {}
+        expected, _ = core_algos.get_adv_estimator_fn(verl_name)(
             token_level_rewards=rewards, response_mask=mask, index=uid, config=config, **options
         )
-        got, _ = core_algos.get_adv_estimator_fn("sparring_" + ours)(
+        advantages, _ = core_algos.get_adv_estimator_fn("sparring_" + name)(
             token_level_rewards=rewards, response_mask=mask, index=uid, config=config
         )
-        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(advantages, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_of_a_game_are_joined_and_empty_ones_count():
@@ -286,49 +288,49 @@ def test_running_state_is_kept_and_restored():
     rewards, mask, uid = batch(0)
     rae = bridge.ESTIMATORS["sparring_rae"]
     bridge.load_state({})
-    first, _ = rae(rewards, mask, uid)
+    first_advantages, _ = rae(rewards, mask, uid)
     saved_state = bridge.state()
-    second, _ = rae(rewards, mask, uid)
-    assert not torch.equal(first, second)
+    second_advantages, _ = rae(rewards, mask, uid)
+    assert not torch.equal(first_advantages, second_advantages)
     bridge.load_state(saved_state)
-    torch.testing.assert_close(rae(rewards, mask, uid)[0], second)
+    torch.testing.assert_close(rae(rewards, mask, uid)[0], second_advantages)
     bridge.load_state({})
-    torch.testing.assert_close(rae(rewards, mask, uid)[0], first)
+    torch.testing.assert_close(rae(rewards, mask, uid)[0], first_advantages)
 
 
-def test_the_trainer_passes_columns_once_wrapped():
+def test_the_trainer_passes_columns_after_pass_columns():
     from verl import DataProto
     from verl.trainer.ppo import ray_trainer as trainer
 
     rewards, mask, uid = batch(3)
-    tensors, columns = everything(rewards, mask)
+    tensors, columns = random_tensors_and_columns(rewards, mask)
     data = DataProto.from_dict(
         tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns}
     )
     config = OmegaConf.create({"adv_estimator": "sparring_gigpo"})
-    original = trainer.compute_advantage
+    original_function = trainer.compute_advantage
     try:
         with pytest.raises(CreditError, match="pass_columns"):
             trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config)
         bridge.pass_columns()
         bridge.pass_columns()
-        assert trainer.compute_advantage.__wrapped__ is original
+        assert trainer.compute_advantage.__wrapped__ is original_function
         advantages = trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config).batch["advantages"]
     finally:
-        trainer.compute_advantage = original
+        trainer.compute_advantage = original_function
     expected, _ = bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid, non_tensor_batch=columns, **tensors)
     torch.testing.assert_close(advantages, expected)
 
 
-def tensors_of(seed=0, spread=0.3):
+def tensors_of(seed=0, deviation=0.3):
     _, mask, _ = batch(seed)
-    draw = np.random.Generator(np.random.Philox(seed + 100))
-    old = torch.tensor(-draw.random(size=tuple(mask.shape)), dtype=torch.float32)
-    logprobs = (old + torch.tensor(draw.normal(size=tuple(mask.shape)) * spread, dtype=torch.float32)).requires_grad_(
-        True
-    )
-    advantages = torch.tensor(draw.normal(size=tuple(mask.shape)), dtype=torch.float32) * mask
-    return old, logprobs, advantages, mask.bool()
+    generator = np.random.Generator(np.random.Philox(seed + 100))
+    old_logprobs = torch.tensor(-generator.random(size=tuple(mask.shape)), dtype=torch.float32)
+    logprobs = (
+        old_logprobs + torch.tensor(generator.normal(size=tuple(mask.shape)) * deviation, dtype=torch.float32)
+    ).requires_grad_(True)
+    advantages = torch.tensor(generator.normal(size=tuple(mask.shape)), dtype=torch.float32) * mask
+    return old_logprobs, logprobs, advantages, mask.bool()
 
 
 def actor(**changes):
@@ -352,18 +354,18 @@ def test_ppo_clip_equals_vanilla(mode, info, weights):
     for seed in range(3):
         results = []
         for name in ("vanilla", "sparring_ppo_clip_dual_clip"):
-            old, now, advantages, mask = tensors_of(seed, spread=1.5)
+            old_logprobs, logprobs, advantages, mask = tensors_of(seed, deviation=1.5)
             factor = torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed)) if weights else None
             loss, _ = core_algos.get_policy_loss_fn(name)(
-                old_log_prob=old,
-                log_prob=now,
+                old_log_prob=old_logprobs,
+                log_prob=logprobs,
                 advantages=advantages,
                 response_mask=mask,
                 loss_agg_mode=mode,
                 config=actor(global_batch_info=info),
                 rollout_is_weights=factor,
             )
-            (gradient,) = torch.autograd.grad(loss, now)
+            (gradient,) = torch.autograd.grad(loss, logprobs)
             results.append((loss.detach(), gradient))
         torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-5, atol=1e-5)
@@ -371,12 +373,12 @@ def test_ppo_clip_equals_vanilla(mode, info, weights):
 
 @pytest.mark.parametrize("name", sorted(bridge.LOSSES))
 def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
-    old, now, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = tensors_of()
     loss = core_algos.get_policy_loss_fn(name)
     assert loss is bridge.LOSSES[name]
     arguments = dict(
-        old_log_prob=old,
-        log_prob=now,
+        old_log_prob=old_logprobs,
+        log_prob=logprobs,
         advantages=advantages,
         response_mask=mask,
         loss_agg_mode="token-mean",
@@ -388,62 +390,64 @@ def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
         assert "which verl does not pass to losses" in str(error) or "only weighs other losses" in str(error)
         return
     assert value.ndim == 0 and math.isfinite(value.item())
-    (gradient,) = torch.autograd.grad(value, now)
+    (gradient,) = torch.autograd.grad(value, logprobs)
     assert gradient.isfinite().all() and (gradient[~mask] == 0).all() and (gradient != 0).any()
     assert all(key.startswith("actor/") and isinstance(figure, float) for key, figure in metrics.items())
 
 
 def test_most_losses_work_and_see_rows_or_runs():
-    working = 0
+    num_working = 0
     for loss in bridge.LOSSES.values():
-        old, now, advantages, mask = tensors_of()
+        old_logprobs, logprobs, advantages, mask = tensors_of()
         try:
-            loss(old, now, advantages, mask)
+            loss(old_logprobs, logprobs, advantages, mask)
         except ConfigError:
             continue
-        working += 1
-    assert working >= 12
-    old, now, advantages, mask = tensors_of()
+        num_working += 1
+    assert num_working >= 12
+    old_logprobs, logprobs, advantages, mask = tensors_of()
     by_row = core_algos.get_policy_loss_fn("gspo")(
-        old,
-        now,
+        old_logprobs,
+        logprobs,
         advantages,
         mask,
         loss_agg_mode="seq-mean-token-mean",
         config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4),
     )[0]
     torch.testing.assert_close(
-        bridge.LOSSES["sparring_gspo"](old, now, advantages, mask, "seq-mean-token-mean")[0],
+        bridge.LOSSES["sparring_gspo"](old_logprobs, logprobs, advantages, mask, "seq-mean-token-mean")[0],
         by_row,
         rtol=1e-5,
         atol=1e-5,
     )
     by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(
-        old, now, advantages, mask, "seq-mean-token-mean"
+        old_logprobs, logprobs, advantages, mask, "seq-mean-token-mean"
     )[0]
     assert not torch.allclose(by_turn, by_row)
 
 
 def test_weighted_sums_of_losses():
-    old, now, advantages, mask = tensors_of()
-    twice = bridge.register_loss("twice", {"ppo_clip": {"weight": 2.0, "clip_high": 0.28}})
-    assert core_algos.get_policy_loss_fn("twice") is twice
-    dapo = bridge.LOSSES["sparring_ppo_clip_dapo"](old, now, advantages, mask)[0]
-    torch.testing.assert_close(twice(old, now, advantages, mask)[0], 2.0 * dapo)
+    old_logprobs, logprobs, advantages, mask = tensors_of()
+    doubled_loss = bridge.register_loss("twice", {"ppo_clip": {"weight": 2.0, "clip_high": 0.28}})
+    assert core_algos.get_policy_loss_fn("twice") is doubled_loss
+    dapo = bridge.LOSSES["sparring_ppo_clip_dapo"](old_logprobs, logprobs, advantages, mask)[0]
+    torch.testing.assert_close(doubled_loss(old_logprobs, logprobs, advantages, mask)[0], 2.0 * dapo)
     with pytest.raises(ConfigError, match="clip_hihg"):
         bridge.register_loss("wrong", {"ppo_clip": {"clip_hihg": 0.28}})
     with pytest.raises(ConfigError, match="not schedules"):
         bridge.register_loss("wrong", {"ppo_clip": {"clip_high": SCHEDULE}})
-    masked = bridge.register_loss("masked", {"ppo_clip": {}, "probability_mask": {}})
-    assert math.isfinite(masked(old, now, advantages, mask)[0].item())
+    masked_loss = bridge.register_loss("masked", {"ppo_clip": {}, "probability_mask": {}})
+    assert math.isfinite(masked_loss(old_logprobs, logprobs, advantages, mask)[0].item())
 
 
 def test_an_empty_micro_batch_works_and_skipped_losses_have_a_reason():
-    old, now, advantages, mask = tensors_of()
-    value, metrics = bridge.LOSSES["sparring_ppo_clip"](old, now, advantages, torch.zeros_like(mask), config=actor())
+    old_logprobs, logprobs, advantages, mask = tensors_of()
+    value, metrics = bridge.LOSSES["sparring_ppo_clip"](
+        old_logprobs, logprobs, advantages, torch.zeros_like(mask), config=actor()
+    )
     assert value.item() == 0.0 and metrics == {}
     value.backward()
-    old, now, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = tensors_of()
     for name, hint in {
         "entropy_bonus": "entropy_coeff",
         "kl_penalty": "use_kl_loss",
@@ -451,4 +455,4 @@ def test_an_empty_micro_batch_works_and_skipped_losses_have_a_reason():
         "etr": "group|outcome",
     }.items():
         with pytest.raises(ConfigError, match=hint):
-            bridge.LOSSES["sparring_" + name](old, now, advantages, mask)
+            bridge.LOSSES["sparring_" + name](old_logprobs, logprobs, advantages, mask)

@@ -85,7 +85,7 @@ def test_every_pair_of_three_seats_has_a_result():
     }
 
 
-def test_a_forfeit_is_a_loss_to_all_and_others_have_no_result():
+def test_a_forfeit_is_a_loss_to_all_opponents_who_have_no_results_among_each_other():
     book = Payoffs().after([episode_of((LEARNER, SNAPSHOT, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
     assert counts_by_row(book) == {
         (0, LEARNER, SNAPSHOT): (1, 0, 0, 1, 0.0),
@@ -168,7 +168,7 @@ def test_the_interval_counts_draws_as_half_wins_and_is_wide_without_games():
 
 
 def test_old_results_decay_by_hand():
-    """A win, a step later a loss, a step later nothing: the win weighs 0.5 * 0.5, the loss 0.5."""
+    """After a win, a loss one step later and an empty step, the win has weight 0.5 * 0.5 and the loss 0.5."""
     pair = (LEARNER, SNAPSHOT)
     book = (
         Payoffs()
@@ -242,11 +242,12 @@ def test_an_old_book_without_squares_is_read_and_has_no_return_interval():
     }
     book = Payoffs.from_json(old_json)
     assert book.to_json() == old_json and book.results(LEARNER, SNAPSHOT).return_interval() is None
-    extended = book.after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))], decay=0.5)
+    next_book = book.after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))], decay=0.5)
     assert (
-        extended.results(LEARNER, SNAPSHOT).return_interval() is None and extended.results(LEARNER, SNAPSHOT).games == 2
+        next_book.results(LEARNER, SNAPSHOT).return_interval() is None
+        and next_book.results(LEARNER, SNAPSHOT).games == 2
     )
-    assert extended.results(SNAPSHOT, LEARNER).squares == 1.0 and Payoffs.from_json(extended.to_json()) == extended
+    assert next_book.results(SNAPSHOT, LEARNER).squares == 1.0 and Payoffs.from_json(next_book.to_json()) == next_book
 
 
 GROUPED_EPISODES = [
@@ -274,8 +275,8 @@ def test_single_and_grouped_episodes_can_be_added_in_any_order():
     single_episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (1.0, 2.0, -2.0)]
     grouped_episodes = [episode_of(players, returns, group=100 + group) for players, returns, group in GROUPED_EPISODES]
     book = Payoffs().after(single_episodes).after(grouped_episodes)
-    restored = Payoffs.from_json(json.loads(json.dumps(book.to_json())))
-    assert restored == book and restored.results(LEARNER, SNAPSHOT) == Payoffs().after(
+    restored_book = Payoffs.from_json(json.loads(json.dumps(book.to_json())))
+    assert restored_book == book and restored_book.results(LEARNER, SNAPSHOT) == Payoffs().after(
         grouped_episodes + single_episodes
     ).results(LEARNER, SNAPSHOT)
     sum_of_results = Payoffs().after(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().after(
@@ -315,12 +316,12 @@ def test_one_group_has_no_interval_and_equal_groups_count_once_each():
         all_won, draws=1, win_groups=dataclasses.replace(all_won.sums_of_wins(), count=1.001)
     )
     assert nearly_one_group.rate_interval() == (0.0, 1.0)  # 0.001 degrees of freedom
-    cooperative = (
+    cooperative_results = (
         Payoffs()
         .after([episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
         .results(LEARNER, SNAPSHOT)
     )
-    assert cooperative.rate_interval() == (0.0, 1.0)
+    assert cooperative_results.rate_interval() == (0.0, 1.0)
 
 
 def test_a_player_in_two_seats_has_one_independent_result():

@@ -38,8 +38,8 @@ def gradients_of(**changes):
 
 
 class StubBatch:
-    def __init__(self, sequences, distinct):
-        self.sequences, self.distinct = sequences, np.array(distinct)
+    def __init__(self, sequences, sequence_numbers):
+        self.sequences, self.distinct = sequences, np.array(sequence_numbers)
 
 
 class RankExchange:
@@ -86,19 +86,19 @@ def test_one_two_four_and_eight_learners_have_the_same_bits(values):
     st.data(),
 )
 def test_equal_sequences_are_in_one_leaf(sequences, count, data):
-    distinct = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
-    rows = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
-    leaf_indices = leaves(StubBatch(sequences, distinct), rows, count)
+    sequence_numbers = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
+    rows = np.sort(np.array(data.draw(st.lists(st.integers(0, len(sequence_numbers) - 1), min_size=1, unique=True))))
+    leaf_indices = leaves(StubBatch(sequences, sequence_numbers), rows, count)
     assert len(leaf_indices) == count
     assert sorted(np.concatenate(leaf_indices).tolist()) == rows.tolist()
     leaf_of_sequence = {}
     for number, leaf in enumerate(leaf_indices):
         for row in leaf.tolist():
-            assert leaf_of_sequence.setdefault(distinct[row], number) == number
+            assert leaf_of_sequence.setdefault(sequence_numbers[row], number) == number
     order = [
         sequences[index]
         for number in range(count)
-        for index in sorted({distinct[row] for row in leaf_indices[number].tolist()}, key=sequences.__getitem__)
+        for index in sorted({sequence_numbers[row] for row in leaf_indices[number].tolist()}, key=sequences.__getitem__)
     ]
     assert order == sorted(order)
 
@@ -111,16 +111,16 @@ def test_leaves_have_similar_numbers_of_distinct_prefixes():
 
 
 def test_a_parameter_used_in_no_leaf_has_no_gradient():
-    used, unused, late = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
-    tree = GradientTree([used, unused, late], 2)
+    used_in_all_leaves, used_in_no_leaf, used_in_last_leaf = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+    tree = GradientTree([used_in_all_leaves, used_in_no_leaf, used_in_last_leaf], 2)
     data = StubBatch([(0,), (1,)], [0, 1])
     for index, _ in enumerate(tree.leaves(data, np.arange(2))):
-        used.grad = torch.ones(2)
-        late.grad = torch.full((2,), 3.0) if index else None
+        used_in_all_leaves.grad = torch.ones(2)
+        used_in_last_leaf.grad = torch.full((2,), 3.0) if index else None
         tree.add()
     tree.finish()
-    assert unused.grad is None
-    assert used.grad.tolist() == [2.0, 2.0] and late.grad.tolist() == [3.0, 3.0]
+    assert used_in_no_leaf.grad is None
+    assert used_in_all_leaves.grad.tolist() == [2.0, 2.0] and used_in_last_leaf.grad.tolist() == [3.0, 3.0]
 
 
 @pytest.mark.parametrize("terms", [["policy_gradient"], ["ppo_clip", "entropy_bonus"]])
@@ -146,7 +146,7 @@ def test_the_number_of_leaves_must_be_a_power_of_two():
         resolve({"learner": {"leaves": 6}, "environments": [{"name": "kuhn_poker"}]})
 
 
-# NaN or infinity reaches neither weights nor checkpoints: the run stops and names the step, the cause and the last checkpoint
+# A run stops before it saves NaN or infinity; the error names the step, the cause and the last checkpoint.
 CONFIG = {
     "steps": 6,
     "threads": 1,
@@ -160,7 +160,7 @@ CONFIG = {
 
 
 def train_until_error(path, **keys):
-    """Train until the run stops; check that saved values are finite; return the error text."""
+    """Train until the run fails, check that saved weights are finite, and return the error text."""
     config = resolve({**CONFIG, **keys})
     with pytest.raises(DivergedError) as error_info:
         train_in(path, config)
@@ -169,8 +169,8 @@ def train_until_error(path, **keys):
     return str(error_info.value)
 
 
-def schedule(first, second):
-    return {"schedule": "staircase", "values": [first, second], "at": [0.5]}
+def schedule(first_value, second_value):
+    return {"schedule": "staircase", "values": [first_value, second_value], "at": [0.5]}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_excessive_learning_rate_stops_the_run(tmp_path, keys):
     assert checkpoint.steps(tmp_path / "run") == [2, 3]
 
 
-def test_warm_up_is_checked_too(tmp_path):
+def test_a_warm_up_that_diverges_stops_the_run(tmp_path):
     message = train_until_error(tmp_path / "run", warmup={"updates": 3, "games": 4, "learning_rate": 1e38})
     assert "This happened in the warm-up. No checkpoint had been saved." in message
 
@@ -216,8 +216,10 @@ def test_an_overflowing_sum_of_finite_losses_is_reported(tmp_path):
     ],
 )
 def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, message):
-    filled = {name: torch.full((3,), columns.get(name, 1.0)) for name in ("logprobs", "sampler_logprobs", "advantages")}
-    batch = SimpleNamespace(**filled)
+    columns_of_batch = {
+        name: torch.full((3,), columns.get(name, 1.0)) for name in ("logprobs", "sampler_logprobs", "advantages")
+    }
+    batch = SimpleNamespace(**columns_of_batch)
 
     def loss(name, value):
         call = SimpleNamespace(plugin=SimpleNamespace(name=name))

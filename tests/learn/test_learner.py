@@ -118,7 +118,7 @@ def with_token_sets(episode, number, sets):
     return replace(episode, episode_id=number, turns=tuple(turns))
 
 
-def test_fresh_games_beside_older_ones_keep_the_samplers_log_probs():
+def test_new_games_keep_the_samplers_log_probs_if_older_games_are_in_the_batch():
     engine = make_engine(
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         rollout={"games_per_step": 64, "top_p": 0.5},
@@ -170,12 +170,12 @@ def test_importance_weights_multiply_the_policy_loss_in_any_order():
         data = pack(episodes_of(engine))
         object.__setattr__(
             data, "logprobs", data.logprobs + np.log(2.0)
-        )  # the sampler's probabilities are too large by a factor of two
+        )  # the probabilities of the sampler are twice the correct ones
         update(engine, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.grad.flatten() for p in engine.model.parameters()])
 
-    weighted = [{"name": "policy_gradient"}, {"name": "truncated_is"}]
-    assert torch.allclose(gradient(weighted), gradient(weighted[::-1]), atol=1e-7)
+    weighted_losses = [{"name": "policy_gradient"}, {"name": "truncated_is"}]
+    assert torch.allclose(gradient(weighted_losses), gradient(weighted_losses[::-1]), atol=1e-7)
 
 
 def test_imitation_lowers_the_loss():
@@ -196,8 +196,8 @@ def test_a_vocabulary_feature_is_read_at_the_sampled_token():
     with torch.no_grad():
         logprobs, extra = learner._forward(engine.model, part)
         logits = engine.model.logits(engine.model.hidden(part.tree).index_select(0, part.prefixes)).float()
-    for k, (position, token) in enumerate(zip(part.prefix_index.tolist(), part.target.tolist(), strict=True)):
-        assert extra["centred_logit"][k].item() == pytest.approx(
+    for index, (position, token) in enumerate(zip(part.prefix_index.tolist(), part.target.tolist(), strict=True)):
+        assert extra["centred_logit"][index].item() == pytest.approx(
             (logits[position, token] - logits[position].mean()).item(), abs=1e-5
         )
     assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)
@@ -224,10 +224,10 @@ def test_ratio_tails_cover_all_updates_and_both_directions():
 def test_without_shared_prefixes_padded_chunks_stay_within_the_limit():
     run = make_engine()
     data = pack(episodes_of(run))
-    rows, longest = np.arange(len(data.sequences)), max(map(len, data.sequences))
-    for chunk in chunks(data, rows, 3 * longest, padded=1):
-        assert len(chunk) * max(len(data.sequences[row]) for row in chunk) <= 3 * longest
-    assert sorted(row for chunk in chunks(data, rows, 3 * longest, padded=1) for row in chunk) == rows.tolist()
+    rows, max_length = np.arange(len(data.sequences)), max(map(len, data.sequences))
+    for chunk in chunks(data, rows, 3 * max_length, padded=1):
+        assert len(chunk) * max(len(data.sequences[row]) for row in chunk) <= 3 * max_length
+    assert sorted(row for chunk in chunks(data, rows, 3 * max_length, padded=1) for row in chunk) == rows.tolist()
     run.learner.model.forward.shares_prefixes = False
     assert run.learner._max_padding == 1
 
@@ -331,7 +331,7 @@ def test_a_parameter_without_gradient_is_named():
 
 
 def test_an_unused_value_head_is_reported_once_and_the_run_continues(caplog, monkeypatch):
-    monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # an external estimator may omit it
+    monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # an external estimator may omit this column
     engine = LocalEngine(resolve({**SMALL_RUN, "model": TINY, "credit": {"name": "gae"}}))
     with caplog.at_level(logging.WARNING):
         one_step(engine)

@@ -1,4 +1,4 @@
-"""Master weights: float32 updates of 16-bit weights, compared with AdamW by hand, and their saved state."""
+"""Master weights: float32 updates of 16-bit weights equal AdamW by hand; saved states are complete."""
 
 import copy
 import math
@@ -84,9 +84,9 @@ def test_the_saved_state_is_complete(tmp_path):
         learn(parameters, optimizer, range(6, 9))
         learn(restored_parameters, restored_optimizer, range(6, 9))
         assert all(a.equal(b) for a, b in zip(parameters, restored_parameters, strict=True))
-        first, second = (either.state_dict()["state"] for either in (optimizer, restored_optimizer))
-        assert all(first[index][key].equal(second[index][key]) for index in first for key in first[index])
-        assert len(first[0]) == 4
+        state, restored_state = (either.state_dict()["state"] for either in (optimizer, restored_optimizer))
+        assert all(state[index][key].equal(restored_state[index][key]) for index in state for key in state[index])
+        assert len(state[0]) == 4
 
 
 def test_a_weight_changed_from_outside_replaces_its_master():
@@ -98,10 +98,10 @@ def test_a_weight_changed_from_outside_replaces_its_master():
         parameters[0][2] = 3.0
     optimizer.param_groups[0]["lr"] = 0.0
     learn(parameters, optimizer, range(1))
-    after = optimizer.state_dict()["state"][0]["master"]
+    new_master = optimizer.state_dict()["state"][0]["master"]
     is_changed = torch.zeros(5, 7, dtype=torch.bool)
     is_changed[2] = True
-    assert after[is_changed].equal(torch.full((7,), 3.0)) and after[~is_changed].equal(master[~is_changed])
+    assert new_master[is_changed].equal(torch.full((7,), 3.0)) and new_master[~is_changed].equal(master[~is_changed])
 
 
 def test_zero_grad_clears_gradients_and_parameters_without_one_stay():

@@ -35,16 +35,19 @@ def test_all_pairs_equal_a_double_loop(members):
 @given(MEMBERS)
 def test_one_to_one_pairs_each_member_once_best_with_worst(members):
     values, ids = arrays(members)
-    better, worse = one_to_one(values, ids)
-    assert (ids[better] == ids[worse]).all()
-    assert (values[better] > values[worse]).all()
-    assert len(set(better) | set(worse)) == 2 * len(better)
+    better_rows, worse_rows = one_to_one(values, ids)
+    assert (ids[better_rows] == ids[worse_rows]).all()
+    assert (values[better_rows] > values[worse_rows]).all()
+    assert len(set(better_rows) | set(worse_rows)) == 2 * len(better_rows)
     for group in set(ids.tolist()):
         in_order = sorted(values[ids == group])
         expected = sorted(
             (high, low) for low, high in zip(in_order[: len(in_order) // 2], in_order[::-1], strict=False) if high > low
         )
-        assert sorted((values[a], values[b]) for a, b in zip(better, worse, strict=True) if ids[a] == group) == expected
+        assert (
+            sorted((values[a], values[b]) for a, b in zip(better_rows, worse_rows, strict=True) if ids[a] == group)
+            == expected
+        )
 
 
 def test_values_equal_up_to_rounding_are_a_tie():

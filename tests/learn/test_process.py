@@ -72,8 +72,10 @@ def test_the_gradient_is_that_of_the_loss_for_any_order_of_pairs(seed, order):
     mean = mean_scores(logprobs.detach().numpy(), turns, 0.3)
     assert mean == pytest.approx(means.detach().numpy())
     order = list(order)
-    for a, b in ((better, worse), (better[order], worse[order])):
-        assert gradient(mean[a] - mean[b], a, b, turns, 0.3) == pytest.approx(expected.numpy(), abs=1e-12)
+    for better_tokens, worse_tokens in ((better, worse), (better[order], worse[order])):
+        assert gradient(
+            mean[better_tokens] - mean[worse_tokens], better_tokens, worse_tokens, turns, 0.3
+        ) == pytest.approx(expected.numpy(), abs=1e-12)
 
 
 def test_extreme_margins_stay_finite():
@@ -139,7 +141,7 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
         torch.testing.assert_close(actual_gradient, expected_gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_before_training_it_equals_the_policy_and_adds_nothing():
+def test_an_untrained_process_model_equals_the_policy_and_adds_nothing():
     engine = make_engine(process={"learning_rate": 0.0})
     engine.imitate(episodes_of(engine))
     assert torch.equal(weights(engine.policies["main"].process.model), weights(engine.model))
@@ -151,7 +153,7 @@ def test_before_training_it_equals_the_policy_and_adds_nothing():
     assert np.array_equal(bind("credit", "oprl")(turns, {}).advantages, rloo(turns).advantages)
 
 
-def test_training_it_keeps_the_policy_and_ranks_won_games_higher():
+def test_training_the_process_model_keeps_the_policy_and_ranks_wins_higher():
     engine = make_engine()
     episodes = episodes_of(engine)
     weights_before = weights(engine.model).clone()
@@ -164,7 +166,7 @@ def test_training_it_keeps_the_policy_and_ranks_won_games_higher():
     assert not np.array_equal(outcome.turns.process_logprob, outcome.turns.old_logprob)
 
 
-def test_without_pairs_it_does_not_change():
+def test_without_pairs_the_process_model_is_unchanged():
     engine = make_engine(rollout={"games_per_step": 8, "group_size": 1})
     weights_before = weights(engine.policies["main"].process.model).clone()
     outcome = engine.batch(episodes_of(engine), progress=0.0)
@@ -179,7 +181,7 @@ def test_without_pairs_it_does_not_change():
     assert (len(outcome.turns.process_logprob), outcome.metrics["process/pairs"]) == (0, 0.0)
 
 
-def test_it_has_separate_updates_and_learning_rate():
+def test_the_process_model_has_separate_updates_and_learning_rate():
     schedule = {"schedule": "linear", "start": 0.002, "end": 0.0}
     changes_by_name = {}
     for name, process in {
@@ -200,7 +202,7 @@ def test_it_has_separate_updates_and_learning_rate():
     assert changes_by_name["slow"] == pytest.approx(changes_by_name["plain"] / 10, rel=1e-2)
 
 
-def test_estimators_without_it_have_no_process_model(saved):
+def test_a_run_has_a_process_model_only_if_its_estimator_uses_one(saved):
     assert make_engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
     engine = make_engine(credit={"name": "rloo"})
     outcome = engine.batch(episodes_of(engine), progress=0.0)
@@ -217,7 +219,7 @@ def test_an_estimator_without_beta_is_refused():
             make_engine(credit={"name": "rloo"})
 
 
-def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, tmp_path):
+def test_with_adapters_the_process_model_is_a_second_set_in_checkpoints(chat_folder, tmp_path):
     changes = {
         "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}},
         "renderer": {"name": "chat"},
@@ -236,15 +238,21 @@ def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, 
     assert outcome.metrics["process/pairs"] > 0
     assert not torch.equal(weights(engine.model), weights(engine.policies["main"].process.model))
     engine.save(tmp_path)
-    restored = make_engine(**changes)
-    restored.restore(tmp_path)
-    assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
-    first, second = (play_round(either.config, either, methods, RunState(step=1)) for either in (engine, restored))
-    assert first.metrics == second.metrics
-    assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
+    restored_engine = make_engine(**changes)
+    restored_engine.restore(tmp_path)
+    assert torch.equal(
+        weights(restored_engine.policies["main"].process.model), weights(engine.policies["main"].process.model)
+    )
+    metrics, restored_metrics = (
+        play_round(either.config, either, methods, RunState(step=1)) for either in (engine, restored_engine)
+    )
+    assert metrics.metrics == restored_metrics.metrics
+    assert torch.equal(
+        weights(restored_engine.policies["main"].process.model), weights(engine.policies["main"].process.model)
+    )
 
 
-def test_in_a_chain_it_learns_which_step_is_decisive():
+def test_in_a_chain_the_process_model_learns_the_decisive_step():
     engine = make_engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
     warm_up(engine.config, engine)
     for step in range(8):

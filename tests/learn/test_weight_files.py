@@ -57,14 +57,14 @@ def test_a_snapshot_changes_only_by_follow():
 
 
 def test_only_saved_snapshots_are_restored(tmp_path):
-    first, other_run = make_engine(), make_engine(seed=1)
-    first.model.version = 7
+    engine, other_run = make_engine(), make_engine(seed=1)
+    engine.model.version = 7
     path = tmp_path / "x.safetensors"
-    Snapshot.of(first.model, "past").save(path)
+    Snapshot.of(engine.model, "past").save(path)
     snapshot = Snapshot.of(other_run.model, "past")
     snapshot.restore(path, 7)
-    assert torch.equal(weights(snapshot.model), weights(first.model)) and snapshot.model.version == 7
-    assert not torch.equal(weights(other_run.model), weights(first.model))
+    assert torch.equal(weights(snapshot.model), weights(engine.model)) and snapshot.model.version == 7
+    assert not torch.equal(weights(other_run.model), weights(engine.model))
     with pytest.raises(CheckpointError, match="not a count of updates"):
         snapshot.restore(path, -1)
     with pytest.raises(ModelError, match="of another model"):
@@ -99,7 +99,7 @@ def learn(run, step):
 def test_ema_weights_contain_almost_no_initial_weights():
     """With a constant decay, 0.998 ** 8 = 98 % of the EMA weights would be the random initial weights."""
     run = make_engine(**WITH_EMA)
-    start, weights_by_update = weights(run.model), []
+    initial_weights, weights_by_update = weights(run.model), []
     apply = run.learner._apply_gradient
 
     def record_weights():
@@ -111,12 +111,12 @@ def test_ema_weights_contain_almost_no_initial_weights():
     for step in range(2):
         learn(run, step)
     assert len(weights_by_update) == num_updates(run.learner.optimizer) == 8
-    average, expected = weights(run.learner.average.model), start
+    average, expected = weights(run.learner.average.model), initial_weights
     for index, weights_after in enumerate(weights_by_update, 1):
         expected = torch.lerp(weights_after, expected, index / (index + 4))
     assert torch.allclose(average, expected, atol=1e-6)
-    share = torch.tensor([index / (index + 4) for index in range(1, 9)]).prod()
-    assert share == pytest.approx(24 / (9 * 10 * 11 * 12))  # the share of the initial weights
+    share_of_initial = torch.tensor([index / (index + 4) for index in range(1, 9)]).prod()
+    assert share_of_initial == pytest.approx(24 / (9 * 10 * 11 * 12))  # the share of the initial weights
 
 
 def test_the_decay_warms_up_to_the_configured_value():
@@ -131,12 +131,12 @@ def test_ema_weights_have_the_version_of_the_policy_also_when_restored(tmp_path)
     assert engine.learner.average.model.version == engine.model.version == 2
     tmp_path.joinpath("saved").mkdir()
     engine.save(tmp_path / "saved")
-    resumed = make_engine(**WITH_EMA)
-    resumed.restore(tmp_path / "saved")
-    for either in (engine, resumed):
-        learn(either, 2)
-        assert either.learner.average.model.version == either.model.version == 3
-    assert torch.equal(weights(engine.learner.average.model), weights(resumed.learner.average.model))
+    resumed_engine = make_engine(**WITH_EMA)
+    resumed_engine.restore(tmp_path / "saved")
+    for engine_or_resumed in (engine, resumed_engine):
+        learn(engine_or_resumed, 2)
+        assert engine_or_resumed.learner.average.model.version == engine_or_resumed.model.version == 3
+    assert torch.equal(weights(engine.learner.average.model), weights(resumed_engine.learner.average.model))
     engine.learner.restart(Snapshot.of(engine.model, "past"))
     assert engine.learner.average.model.version == engine.model.version == 4
-    assert num_updates(engine.learner.optimizer) == 0  # the EMA weights start again as well
+    assert num_updates(engine.learner.optimizer) == 0  # the EMA weights are reset

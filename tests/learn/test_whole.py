@@ -44,11 +44,13 @@ def run_and_episodes():
 
 def learner_with(run, function, requirements=("whole",), **config):
     module = types.SimpleNamespace(NEEDS=set(requirements))
-    bound = BoundPlugin(
+    losses_of_learner = BoundPlugin(
         plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={}
     )
     model = run.model.clone()
-    return Learner(model, LearnerConfig(**config), [WeightedLoss(bound=bound, weight=parse(1.0))], temperature=1.0)
+    return Learner(
+        model, LearnerConfig(**config), [WeightedLoss(bound=losses_of_learner, weight=parse(1.0))], temperature=1.0
+    )
 
 
 def update(learner, run_and_episodes, advantages=None):
@@ -76,26 +78,26 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
         return LossTerm(values=batch.logprobs)
 
     update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), run_and_episodes)
-    returns, first = trajectory_returns(turns)
+    returns, first_turns = trajectory_returns(turns)
     groups = start_groups(turns)[0]
     for minibatch in recorded_minibatches:
         assert len(minibatch.outcome) == len(torch.unique(minibatch.trajectory)) == len(minibatch.group)
         assert set(minibatch.outcome.tolist()) <= set(returns.astype(np.float32).tolist())
-        assert set(minibatch.group.tolist()) <= set(groups[first].tolist())
+        assert set(minibatch.group.tolist()) <= set(groups[first_turns].tolist())
         assert ((minibatch.uniform >= 0) & (minibatch.uniform < 1)).all()
     if not config:  # one pass over everything, in the order of the table
         (minibatch,) = recorded_minibatches
         assert minibatch.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
         assert minibatch.turn_index.tolist() == turns.turn_index[data.turn_of].tolist()
         assert minibatch.outcome.tolist() == pytest.approx(returns.tolist())
-        assert minibatch.group.tolist() == groups[first].tolist()
+        assert minibatch.group.tolist() == groups[first_turns].tolist()
 
 
 @pytest.mark.parametrize(
     ("requirements", "config", "passes", "passes_of_reference"),
     [
         ((), {}, 1, 0),
-        (("whole",), {}, 1, 0),  # one pass contains the whole minibatch, so it is computed once
+        (("whole",), {}, 1, 0),  # a single pass with the whole minibatch is computed once
         (("whole", "reference_logprobs"), {}, 1, 1),
         (("reference_logprobs",), {"micro_tokens": 40}, 1, 1),
         (("whole",), {"micro_tokens": 40}, 2, 0),
@@ -186,10 +188,10 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
 def test_every_loss_gets_its_columns_and_changes_weights(run_and_episodes, name):
     run = run_and_episodes[0]
     loss_names = {"policy_gradient", name}  # some losses only provide weights
-    bound = [
+    losses_of_learner = [
         WeightedLoss(bound=registry.bind("losses", loss_name), weight=parse(1.0)) for loss_name in sorted(loss_names)
     ]
-    learner = Learner(run.model.clone(), LearnerConfig(epochs=2, micro_tokens=60), bound, temperature=1.0)
+    learner = Learner(run.model.clone(), LearnerConfig(epochs=2, micro_tokens=60), losses_of_learner, temperature=1.0)
     parameters_before = [p.detach().clone() for p in learner.model.parameters()]
     metrics = update(learner, run_and_episodes)
     assert name == "policy_gradient" or any(key.startswith(f"{name}/") for key in metrics)
@@ -213,8 +215,10 @@ def test_the_reverse_order_updates_the_last_turns_first(run_and_episodes):
 
 def test_seeupos_first_update_is_the_policy_gradient_of_last_turns(run_and_episodes):
     def learner(name, preset=None):
-        bound = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
-        return Learner(run_and_episodes[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
+        losses_of_learner = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
+        return Learner(
+            run_and_episodes[0].model.clone(), LearnerConfig(order="reverse_turns"), losses_of_learner, temperature=1.0
+        )
 
     seeupo_learner, plain_learner = learner("gspo", "seeupo"), learner("policy_gradient")
     gradients = []
@@ -266,9 +270,9 @@ def test_token_weights_of_a_turn_by_hand(reduction, index, short_weight, long_we
 
 def weights_of(advantages, sequence, reduction, episode):
     losses = torch.ones(len(sequence), dtype=torch.float64, requires_grad=True)
-    weighted = losses * torch.from_numpy(advantages)
+    weighted_losses = losses * torch.from_numpy(advantages)
     weight = torch.from_numpy(agent_weights(episode))
-    reduce(weighted, torch.from_numpy(sequence), int(sequence.max()) + 1, reduction, 1.0, weight).backward()
+    reduce(weighted_losses, torch.from_numpy(sequence), int(sequence.max()) + 1, reduction, 1.0, weight).backward()
     return losses.grad.numpy()
 
 

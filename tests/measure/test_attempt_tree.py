@@ -69,28 +69,30 @@ def random_policy(seed):
     return Policy(shares)
 
 
-def test_one_policy_for_all_attempts_by_hand():
-    exact = attempt_returns(
+def test_returns_of_one_policy_in_all_attempts_by_hand():
+    result = attempt_returns(
         trial(), constant_policy(rock=0.5, paper=0.2, scissors=0.2), role="left", opponents=OPPONENTS_BY_MOVE
     )
-    # legal moves only: rock 5/9, paper and scissors 2/9 each; an opponent plays its move with 0.8 and each other one with 0.1
-    assert exact.returns == pytest.approx(np.array([[0.0, -0.7 / 3, 0.7 / 3]] * 3))
-    assert exact.illegal == pytest.approx(np.full((3, 3), 0.1))
-    assert exact.decisions == 1 + 9 + 81
+    # among legal moves: rock 5/9, paper 2/9, scissors 2/9; an opponent plays its move with 0.8, the two others with 0.1
+    assert result.returns == pytest.approx(np.array([[0.0, -0.7 / 3, 0.7 / 3]] * 3))
+    assert result.illegal == pytest.approx(np.full((3, 3), 0.1))
+    assert result.decisions == 1 + 9 + 81
 
 
 def test_illegal_mass_is_counted_in_its_attempt():
-    first = Policy(lambda query: dict.fromkeys(MOVES, 1 / 3 if len(query.observations) == 1 else 0.2))
-    exact = attempt_returns(trial(), first, role="right", opponents={"rock": OPPONENTS_BY_MOVE["rock"]})
-    assert exact.illegal[:, 0] == pytest.approx([0.0, 0.4, 0.4], abs=1e-12)
+    policy = Policy(lambda query: dict.fromkeys(MOVES, 1 / 3 if len(query.observations) == 1 else 0.2))
+    result = attempt_returns(trial(), policy, role="right", opponents={"rock": OPPONENTS_BY_MOVE["rock"]})
+    assert result.illegal[:, 0] == pytest.approx([0.0, 0.4, 0.4], abs=1e-12)
 
 
 def test_illegal_mass_is_weighted_by_the_reach_of_a_decision():
     """In Kuhn poker the first seat decides a second time only after "pass" and "bet"."""
     policy = Policy(lambda query: {"pass": 0.5, "bet": 0.5 if len(query.observations) == 1 else 0.1})
     bots = {str(share): biased(weights={"bet": share, "pass": 1 - share}) for share in (1.0, 0.0, 0.5)}
-    exact = attempt_returns(trial(environment={"name": "kuhn_poker"}, attempts=1), policy, role="first", opponents=bots)
-    assert exact.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
+    result = attempt_returns(
+        trial(environment={"name": "kuhn_poker"}, attempts=1), policy, role="first", opponents=bots
+    )
+    assert result.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
 
 
 def test_beating_the_observed_move_reaches_the_two_attempt_ceiling():
@@ -101,15 +103,15 @@ def test_beating_the_observed_move_reaches_the_two_attempt_ceiling():
         return {move: float(BEATS[opponent_move] == move) for move in MOVES}
 
     game = trial(attempts=2)
-    exact = attempt_returns(game, Policy(beat_observed_move), role="left", opponents=OPPONENTS_BY_MOVE)
+    result = attempt_returns(game, Policy(beat_observed_move), role="left", opponents=OPPONENTS_BY_MOVE)
     ceiling = adaptation_ceiling(game.inner, role="left", opponents=OPPONENTS_BY_MOVE, attempts=2)
-    assert exact.returns.mean(axis=1)[1] == pytest.approx(ceiling.most[1]) == pytest.approx(0.7 * 0.7)
+    assert result.returns.mean(axis=1)[1] == pytest.approx(ceiling.most[1]) == pytest.approx(0.7 * 0.7)
 
 
 @pytest.mark.parametrize("role", ["first", "second"])
 def test_uniform_play_has_its_game_tree_value_in_every_attempt(role):
     bots = {style: kuhn_bot(style=style) for style in ("aggressive", "loose")}
-    exact = attempt_returns(trial(**KUHN), UniformScorer(), role=role, opponents=bots)
+    result = attempt_returns(trial(**KUHN), UniformScorer(), role=role, opponents=bots)
     game = make_game("kuhn_poker")
     states, seat = enumerate_info_states(game), game.roles.index(role)
     for column, bot in enumerate(bots.values()):
@@ -124,7 +126,7 @@ def test_uniform_play_has_its_game_tree_value_in_every_attempt(role):
                 policies[number] = np.array(
                     [bot.chances(node, query.seat).get(action, 0.0) for action in query.legal_actions]
                 )
-        assert exact.returns[:, column] == pytest.approx(
+        assert result.returns[:, column] == pytest.approx(
             [policy_values(states.tree, states.seats, policies).returns[seat]] * 3
         )
 
@@ -146,8 +148,8 @@ def returns_by_enumeration(game, scorer, seat, opponent):
     count = game.attempts
     reach_by_attempt, return_by_attempt = np.zeros(count), np.zeros(count)
 
-    def visit(play, share, observations, actions):
-        reach_by_attempt[play.attempt] += share
+    def visit(play, reach, observations, actions):
+        reach_by_attempt[play.attempt] += reach
         observations = (*observations, play.observe(seat))
         query = SimpleNamespace(
             observations=tuple(item.text for item in observations), actions=actions, legal_actions=play.legal(seat)
@@ -159,7 +161,7 @@ def returns_by_enumeration(game, scorer, seat, opponent):
         ):
             next_play = play.clone()
             next_play.step({seat: action, 1 - seat: reply})
-            path_probability = share * chance * weight
+            path_probability = reach * chance * weight
             if path_probability:
                 return_by_attempt[play.attempt] += path_probability * (next_play.returns[seat] - play.returns[seat])
                 if not next_play.done:
@@ -189,7 +191,7 @@ def test_figures_equal_the_mean_over_all_episodes_of_the_trial(seed, weights, se
 
 
 class StayOrGoPlay:
-    """Seat 0 stays (return -1) or goes; after go, chance decides if seat 1 wins. Seat 0 sees only its own return."""
+    """Seat 0 stays (return -1) or goes. After "go", chance decides whether seat 1 wins. Seat 0 sees only its return."""
 
     def __init__(self, lucky, reply=""):
         self.lucky, self.reply = lucky, reply
@@ -223,8 +225,8 @@ class StayOrGoGame:
 
 
 @pytest.mark.parametrize(("stop", "later_returns"), [(True, -2 / 3), (False, -0.5)])
-def test_a_win_of_the_other_remembering_seat_ends_the_trial(stop, later_returns):
-    """Half go, and seat 1 wins half of these, which ends the trial; all others repeat their first action in a second attempt."""
+def test_a_win_of_the_opponent_ends_a_trial_with_stop_on_win(stop, later_returns):
+    """Seat 0 goes in half of the trials. Seat 1 wins half of these and ends them; the others have a second attempt."""
 
     def repeat_first_action(query):
         return (
@@ -240,19 +242,19 @@ def test_a_win_of_the_other_remembering_seat_ends_the_trial(stop, later_returns)
         reflect=False,
         stop_on_win=stop,
     )
-    exact = attempt_returns(rules, Policy(repeat_first_action), role="left", opponents={"any": biased()})
-    assert exact.returns[:, 0] == pytest.approx([-0.5, later_returns])
+    result = attempt_returns(rules, Policy(repeat_first_action), role="left", opponents={"any": biased()})
+    assert result.returns[:, 0] == pytest.approx([-0.5, later_returns])
 
 
 def test_an_attempt_that_never_begins_has_no_return():
     game = trial(attempts=2, stop_on_win=True)
-    exact = attempt_returns(
+    result = attempt_returns(
         game,
         constant_policy(rock=0.0, paper=1.0, scissors=0.0),
         role="left",
         opponents={"rock": biased(weights={"rock": 1, "paper": 0, "scissors": 0})},
     )
-    assert exact.returns[0, 0] == 1.0 and math.isnan(exact.returns[1, 0]) and math.isnan(exact.illegal[1, 0])
+    assert result.returns[0, 0] == 1.0 and math.isnan(result.returns[1, 0]) and math.isnan(result.illegal[1, 0])
 
 
 class RandomByIds:
@@ -289,11 +291,11 @@ def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeyp
     )
     queries = []
 
-    def uniform(prompts, actions):
+    def uniform_logprobs(prompts, actions):
         queries.extend(prompts)
         return [np.full(len(legal), -math.log(len(legal))) for legal in actions]
 
-    monkeypatch.setattr(agent, "reply_logprobs", uniform)
+    monkeypatch.setattr(agent, "reply_logprobs", uniform_logprobs)
     bot = kuhn_bot(style="intermediate") if "environment" in options else biased(weights={"rock": 1})
     for seat, role in enumerate(game.roles):
         queries.clear()
@@ -426,9 +428,14 @@ def brute_force_ceiling(seat, pool, reveal):
         for index, style in enumerate(pool):
             bot = [*STYLES[style][0], *STYLES[style][1]]
             for cards in DEALS:
-                action_text, first, open_cards = play_kuhn(cards, (plan, bot) if seat == 0 else (bot, plan))
-                returns_by_style[index] += (first if seat == 0 else -first) / 6
-                observation = (cards[seat], action_text, first, cards[1 - seat] if open_cards and reveal else None)
+                action_text, first_return, open_cards = play_kuhn(cards, (plan, bot) if seat == 0 else (bot, plan))
+                returns_by_style[index] += (first_return if seat == 0 else -first_return) / 6
+                observation = (
+                    cards[seat],
+                    action_text,
+                    first_return,
+                    cards[1 - seat] if open_cards and reveal else None,
+                )
                 weights.setdefault(observation, np.zeros(len(pool)))[index] += 1 / 6
         results.append((returns_by_style, weights))
     return results
@@ -504,8 +511,8 @@ def test_best_and_fixed_returns_equal_those_of_the_game_tree(game):
     ("name", "style"), [("kuhn_poker", "brief"), ("kuhn_poker", "full"), ("rock_paper_scissors", "brief")]
 )
 def test_final_observations_equal_those_of_a_trial(name, style, reveal):
-    inner = {"name": name, "options": {"style": style}}
-    rules = make_game("trial", options={"environment": inner, "reveal": reveal, "reflect": False, "attempts": 40})
+    base_game = {"name": name, "options": {"style": style}}
+    rules = make_game("trial", options={"environment": base_game, "reveal": reveal, "reflect": False, "attempts": 40})
     agent = random()
     tree = attempt_tree.attempt_tree(rules.inner, 0, {"random": agent}, reveal=reveal)
     end_texts, branches = set(), [tree.root]

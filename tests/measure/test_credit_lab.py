@@ -100,13 +100,13 @@ def test_a_flipped_sign_is_detected(kuhn):
 
 
 def test_constant_and_zero_advantages_are_detected(kuhn):
-    constant = kuhn.measure("one", lambda turns, state: Credit(advantages=np.ones(len(turns.reward))))
-    assert constant.gradient.bias.mean == pytest.approx(1.0)
-    assert constant.gradient.bias_unpaired.low <= 1.0 <= constant.gradient.bias_unpaired.high
-    assert constant.effective == pytest.approx(1.0)
-    zero = kuhn.measure("zero", lambda turns, state: Credit(advantages=np.zeros(len(turns.reward))))
-    assert (zero.zeros, zero.effective) == (1.0, 0.0)
-    assert np.isnan(zero.right_sign)
+    constant_row = kuhn.measure("one", lambda turns, state: Credit(advantages=np.ones(len(turns.reward))))
+    assert constant_row.gradient.bias.mean == pytest.approx(1.0)
+    assert constant_row.gradient.bias_unpaired.low <= 1.0 <= constant_row.gradient.bias_unpaired.high
+    assert constant_row.effective == pytest.approx(1.0)
+    zero_row = kuhn.measure("zero", lambda turns, state: Credit(advantages=np.zeros(len(turns.reward))))
+    assert (zero_row.zeros, zero_row.effective) == (1.0, 0.0)
+    assert np.isnan(zero_row.right_sign)
 
 
 def test_an_error_in_one_seat_is_reported_for_that_seat(hanabi):
@@ -114,17 +114,17 @@ def test_an_error_in_one_seat_is_reported_for_that_seat(hanabi):
         "mixed", lambda turns, state: Credit(advantages=np.where(turns.seat == 0, 1.0, -1.0) * turns.reward)
     )
     assert row.gradient.bias.low > 0.5
-    first, second = row.seats.values()
-    assert (first.cosine.mean, second.cosine.mean) == (pytest.approx(1.0), pytest.approx(-1.0))
+    first_seat, second_seat = row.seats.values()
+    assert (first_seat.cosine.mean, second_seat.cosine.mean) == (pytest.approx(1.0), pytest.approx(-1.0))
 
 
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
 def test_exact_advantages_have_the_lowest_variance(game, request):
     lab = request.getfixturevalue(game)
-    exact, outcome_row = lab.row("exact_advantage"), lab.row("outcome")
-    assert exact.gradient.variance.high < outcome_row.gradient.variance.low
-    assert exact.gradient.batch_cosine.low > outcome_row.gradient.batch_cosine.high
-    assert exact.right_sign == 1.0
+    exact_row, outcome_row = lab.row("exact_advantage"), lab.row("outcome")
+    assert exact_row.gradient.variance.high < outcome_row.gradient.variance.low
+    assert exact_row.gradient.batch_cosine.low > outcome_row.gradient.batch_cosine.high
+    assert exact_row.right_sign == 1.0
     assert 0.5 < outcome_row.right_sign < 1.0
 
 
@@ -156,9 +156,11 @@ def test_every_estimator_and_preset_has_a_row():
 
 def test_the_report_depends_only_on_the_seed():
     names = ["outcome", "grpo", "rae", "gae lam=0.5"]
-    first, repeated, other_seed = (lab_of(seed=seed, episodes=640, critic="noisy").report(names) for seed in (0, 0, 1))
-    assert first == repeated
-    assert first != other_seed
+    report, repeated_report, report_of_other_seed = (
+        lab_of(seed=seed, episodes=640, critic="noisy").report(names) for seed in (0, 0, 1)
+    )
+    assert report == repeated_report
+    assert report != report_of_other_seed
 
 
 def test_refused_estimators_have_rows(kuhn):
@@ -235,15 +237,15 @@ def test_turn_columns_have_exact_values():
 
 
 def test_a_critic_predicts_future_rewards_not_earlier_ones():
-    """Each round of the dilemma pays at once: in round 2 the exact value includes the payoff of round 1, the critic's does not."""
+    """In round 2 of the dilemma, the exact value includes the payoff of round 1; the critic's value excludes it."""
     game = make_game("repeated_dilemma")
     policy = random_table(enumerate_info_states(game), Stream.from_seed(0))
     lab = CreditLab(game, policy, LabPlan(episodes=640, timed=False))
     turns, previous_rewards = lab.counted_turns.turns, np.roll(lab.counted_turns.turns.reward, 1)
-    second = turns.turn_index == 1
-    assert np.any(previous_rewards[second] != 0) and np.all(second == turns.done)
-    assert turns.value[second] == pytest.approx((turns.state_value - previous_rewards)[second])
-    assert turns.value[~second] == pytest.approx(turns.state_value[~second])
+    is_second_round = turns.turn_index == 1
+    assert np.any(previous_rewards[is_second_round] != 0) and np.all(is_second_round == turns.done)
+    assert turns.value[is_second_round] == pytest.approx((turns.state_value - previous_rewards)[is_second_round])
+    assert turns.value[~is_second_round] == pytest.approx(turns.state_value[~is_second_round])
     steps = {
         name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")
     }
@@ -349,19 +351,24 @@ def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
     plain_table = kuhn.tables[0]
     assert list(plain_table.components) == ["game"]
     for name in ("ppr", "spae", "ssl", "vpr"):
-        bound = bind_estimator(name)
+        estimator = bind_estimator(name)
         tables.clear()
         kuhn.advantages(
             name,
-            replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: record_table(turns, state))),
+            replace(
+                estimator,
+                plugin=replace(estimator.plugin, function=lambda turns, state, **_: record_table(turns, state)),
+            ),
         )
         table = tables[0]
-        best = table.components["best_action"]
-        assert set(best.tolist()) == {0.0, 1.0}
-        assert table.reward == pytest.approx(plain_table.reward + best)
+        best_action_rewards = table.components["best_action"]
+        assert set(best_action_rewards.tolist()) == {0.0, 1.0}
+        assert table.reward == pytest.approx(plain_table.reward + best_action_rewards)
         assert table.components["game"] == pytest.approx(plain_table.reward)
-        exact = kuhn.all_turns.advantage[: len(best)]
-        assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
+        exact_advantages = kuhn.all_turns.advantage[: len(best_action_rewards)]
+        assert (exact_advantages[best_action_rewards == 1] >= -1e-9).all() and (
+            exact_advantages[best_action_rewards == 0] <= 1e-9
+        ).all()
     playout = bind_estimator("vpr process=playout_value")
     assert kuhn.all_turns.with_judgements(judgements_of(playout, kuhn.all_turns)).turns.components[
         "playout_value"
@@ -394,31 +401,31 @@ def generator(seed):
 
 def dense_layout(batches, parameters):
     """Return a layout in which every batch has a gradient for every parameter, for gradients [batches * parameters]."""
-    empty = np.zeros(0, dtype=np.int64)
+    no_turns = np.zeros(0, dtype=np.int64)
     return GradientLayout(
         num_batches=batches,
         num_parameters=parameters,
         batch_size=1,
-        turn=empty,
-        slot=empty,
+        turn=no_turns,
+        slot=no_turns,
         score=np.zeros(0),
         batch=np.repeat(np.arange(batches), parameters),
         parameter=np.tile(np.arange(parameters), batches),
     )
 
 
-def products(gradients, exact):
-    return GradientProducts.of(dense_layout(*gradients.shape), gradients.ravel(), exact)
+def products(gradients, exact_gradient):
+    return GradientProducts.of(dense_layout(*gradients.shape), gradients.ravel(), exact_gradient)
 
 
-def naive_moments(gradients, exact):
+def naive_moments(gradients, exact_gradient):
     """Return the unbiased estimates by sums over pairs of different batches."""
-    n, square, unit = len(gradients), exact @ exact, exact / np.linalg.norm(exact)
+    n, square, unit = len(gradients), exact_gradient @ exact_gradient, exact_gradient / np.linalg.norm(exact_gradient)
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
     across = gradients - np.outer(gradients @ unit, unit)
     return {
-        "bias": np.mean([(gradients[i] - exact) @ (gradients[j] - exact) for i, j in pairs]) / square,
-        "along": gradients.mean(axis=0) @ exact / square,
+        "bias": np.mean([(gradients[i] - exact_gradient) @ (gradients[j] - exact_gradient) for i, j in pairs]) / square,
+        "along": gradients.mean(axis=0) @ exact_gradient / square,
         "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square,
         "variance": gradients.var(axis=0, ddof=1).sum() / square,
     }
@@ -426,21 +433,23 @@ def naive_moments(gradients, exact):
 
 def test_moments_and_leave_one_out_values_equal_plain_loops():
     rng = generator(0)
-    gradients, exact = rng.normal(size=(6, 4)), rng.normal(size=4)
-    estimates, leave_one_out = products(gradients, exact).estimates()
-    for name, value in naive_moments(gradients, exact).items():
+    gradients, exact_gradient = rng.normal(size=(6, 4)), rng.normal(size=4)
+    estimates, leave_one_out = products(gradients, exact_gradient).estimates()
+    for name, value in naive_moments(gradients, exact_gradient).items():
         assert getattr(estimates, name) == pytest.approx(value)
-        expected_leave_one_out = [naive_moments(np.delete(gradients, k, axis=0), exact)[name] for k in range(6)]
+        expected_leave_one_out = [
+            naive_moments(np.delete(gradients, k, axis=0), exact_gradient)[name] for k in range(6)
+        ]
         assert getattr(leave_one_out, name) == pytest.approx(np.array(expected_leave_one_out))
 
 
 def test_a_shift_equals_shifted_gradients():
     rng = generator(1)
-    gradients, exact = rng.normal(size=(5, 3)), rng.normal(size=3)
-    shifted = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
-    direct = products(gradients + 0.7 * exact, exact)
+    gradients, exact_gradient = rng.normal(size=(5, 3)), rng.normal(size=3)
+    shifted_products = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact_gradient, shift=0.7)
+    expected_products = products(gradients + 0.7 * exact_gradient, exact_gradient)
     for name in ("squares", "with_sum", "along"):
-        assert getattr(shifted, name) == pytest.approx(getattr(direct, name))
+        assert getattr(shifted_products, name) == pytest.approx(getattr(expected_products, name))
 
 
 def test_gradients_of_batches_equal_plain_loops():
@@ -465,20 +474,20 @@ def test_gradients_of_batches_equal_plain_loops():
 
 
 def test_estimates_are_unbiased_and_intervals_cover_exact_values():
-    exact = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 2.0])
-    mean = 0.8 * exact + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
-    length = np.linalg.norm(exact)
+    exact_gradient = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 2.0])
+    mean = 0.8 * exact_gradient + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
+    length = np.linalg.norm(exact_gradient)
     exact_values = {
-        "bias": np.linalg.norm(mean - exact) / length,
-        "cosine": mean @ exact / np.linalg.norm(mean) / length,
+        "bias": np.linalg.norm(mean - exact_gradient) / length,
+        "cosine": mean @ exact_gradient / np.linalg.norm(mean) / length,
         "variance": 6 * 4.0 / length**2,
-        "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact) ** 2,
+        "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact_gradient) ** 2,
     }
     exact_values["bias_scaled"] = np.sqrt(1 - exact_values["cosine"] ** 2)
     rng = generator(3)
     squares, num_covered = [], dict.fromkeys(exact_values, 0)
     for _ in range(300):
-        sample = products(mean + 2.0 * rng.normal(size=(40, 6)), exact)
+        sample = products(mean + 2.0 * rng.normal(size=(40, 6)), exact_gradient)
         squares.append(float(sample.estimates()[0].bias))
         estimates = figures(sample, sample)
         for name, value in exact_values.items():
@@ -489,15 +498,15 @@ def test_estimates_are_unbiased_and_intervals_cover_exact_values():
 
 
 def test_control_variates_keep_the_mean_and_reduce_the_noise():
-    rng, exact = generator(5), np.array([1.0, -0.5, 0.25])
+    rng, exact_gradient = generator(5), np.array([1.0, -0.5, 0.25])
     noise, residual = rng.normal(size=(50, 3)), 0.1 * rng.normal(size=(50, 3))
-    control, unrelated = exact + noise, rng.normal(size=(50, 3))
-    gradients = 1.3 * exact + 2.0 * noise + residual
+    control, unrelated = exact_gradient + noise, rng.normal(size=(50, 3))
+    gradients = 1.3 * exact_gradient + 2.0 * noise + residual
     layout = dense_layout(50, 3)
     paired = paired_products(
-        layout, gradients.ravel(), exact, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
+        layout, gradients.ravel(), exact_gradient, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
     )
-    without_control = products(gradients, exact)
+    without_control = products(gradients, exact_gradient)
     paired_figures, unpaired_figures = figures(without_control, paired), figures(without_control, without_control)
     assert paired_figures.bias.low <= 0.3 <= paired_figures.bias.high
     assert paired_figures.bias.high - paired_figures.bias.low < 0.3 * (
@@ -508,23 +517,32 @@ def test_control_variates_keep_the_mean_and_reduce_the_noise():
 
 
 def test_opposite_and_vanishing_gradients():
-    rng, exact = generator(6), np.array([1.0, 2.0])
-    gradients = exact + 0.1 * rng.normal(size=(30, 2))
-    opposite = products(-gradients, exact)
-    scaled = figures(opposite, opposite)
-    assert (scaled.bias_scaled.low, scaled.bias_scaled.high, scaled.variance_scaled.mean) == (1.0, 1.0, np.inf)
-    zero_gradients = products(0.0 * gradients, exact)
-    zero = figures(zero_gradients, zero_gradients)
-    assert (zero.bias.mean, zero.bias_scaled.mean, zero.variance.mean, zero.batch_cosine.mean) == (1.0, 1.0, 0.0, 0.0)
-    assert np.isnan(zero.cosine.mean)
+    rng, exact_gradient = generator(6), np.array([1.0, 2.0])
+    gradients = exact_gradient + 0.1 * rng.normal(size=(30, 2))
+    opposite = products(-gradients, exact_gradient)
+    opposite_figures = figures(opposite, opposite)
+    assert (
+        opposite_figures.bias_scaled.low,
+        opposite_figures.bias_scaled.high,
+        opposite_figures.variance_scaled.mean,
+    ) == (1.0, 1.0, np.inf)
+    zero_gradients = products(0.0 * gradients, exact_gradient)
+    zero_figures = figures(zero_gradients, zero_gradients)
+    assert (
+        zero_figures.bias.mean,
+        zero_figures.bias_scaled.mean,
+        zero_figures.variance.mean,
+        zero_figures.batch_cosine.mean,
+    ) == (1.0, 1.0, 0.0, 0.0)
+    assert np.isnan(zero_figures.cosine.mean)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
 def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
-    """The jackknife alone would miss a bias of 0.1 in 20% of these samples, because noise and bias can cancel."""
-    exact, rng, num_covered = np.array([1.0, 0.0]), generator(7), 0
+    """A jackknife interval misses a bias of 0.1 in 20% of these samples, because noise and bias can cancel."""
+    exact_gradient, rng, num_covered = np.array([1.0, 0.0]), generator(7), 0
     for _ in range(300):
-        sample = products(np.array([1.0, bias]) + np.outer(rng.normal(size=50), [0.0, 1.0]), exact)
+        sample = products(np.array([1.0, bias]) + np.outer(rng.normal(size=50), [0.0, 1.0]), exact_gradient)
         estimates = figures(sample, sample)
         num_covered += all(
             interval.low <= value <= interval.high
@@ -573,13 +591,13 @@ def value_of_history(lab, history, seat):
 
 @pytest.mark.slow
 def test_playout_values_equal_values_of_histories():
-    """Playouts start from a history with both cards, so their mean is the value of the history, not of an information state."""
+    """Playouts start from a history with both cards. Their mean is the value of this history."""
     lab = lab_of(episodes=256, playouts=400)
     turns, errors, value_differences = lab.playout_turns.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
-        begin = next(k for k, other_turn in enumerate(episode.turns) if other_turn is turn)
+        turn_index = next(k for k, other_turn in enumerate(episode.turns) if other_turn is turn)
         state = GAMES["kuhn_poker"].reset(Stream(episode.seed))
-        for other_turn in episode.turns[:begin]:
+        for other_turn in episode.turns[:turn_index]:
             state.apply(other_turn.action)
         exact_value = value_of_history(lab, state.spiel, turn.seat)
         state.apply(turn.action)
@@ -600,13 +618,15 @@ def test_the_last_playout_value_is_the_return_and_turns_share_playouts(kuhn_colu
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
             assert turns.playout[row] == returns_of_trajectories[turns.trajectory[row]]
-    second = [
+    second_rows = [
         row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[1]
     ]
-    first = [
+    first_rows = [
         row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[0]
     ]
-    assert np.array_equal(turns.playout_before[second], -turns.playout[first])  # the payoffs of kuhn poker sum to 0
+    assert np.array_equal(
+        turns.playout_before[second_rows], -turns.playout[first_rows]
+    )  # the payoffs of kuhn poker sum to 0
 
 
 @pytest.mark.slow
@@ -637,13 +657,15 @@ def test_only_estimators_that_read_playout_values_get_them(kuhn_columns):
 
 @pytest.mark.always
 def test_playouts_depend_only_on_the_seed_and_the_batch():
-    first, repeated, other_seed = (lab_of(seed=seed, episodes=320).playout_turns.turns for seed in (0, 0, 1))
-    assert np.array_equal(first.playout, repeated.playout) and np.array_equal(
-        first.playout_before, repeated.playout_before
+    turns_of_seed, repeated_turns, turns_of_other_seed = (
+        lab_of(seed=seed, episodes=320).playout_turns.turns for seed in (0, 0, 1)
     )
-    assert not np.array_equal(first.playout[:300], other_seed.playout[:300])
-    fewer = lab_of(episodes=256).playout_turns.turns.playout
-    assert np.array_equal(first.playout[: len(fewer)], fewer)
+    assert np.array_equal(turns_of_seed.playout, repeated_turns.playout) and np.array_equal(
+        turns_of_seed.playout_before, repeated_turns.playout_before
+    )
+    assert not np.array_equal(turns_of_seed.playout[:300], turns_of_other_seed.playout[:300])
+    values_of_smaller_batch = lab_of(episodes=256).playout_turns.turns.playout
+    assert np.array_equal(turns_of_seed.playout[: len(values_of_smaller_batch)], values_of_smaller_batch)
 
 
 @pytest.fixture(scope="module")
@@ -655,10 +677,15 @@ def team():
 
 
 def test_difference_rewards_keep_the_team_gradient_with_less_noise(team):
-    shared, difference, own_reward = (team[rule].row("outcome").gradient for rule in ("", "difference", "own"))
-    for bias in (difference.bias, difference.bias_unpaired):
+    shared_reward, difference_reward, own_reward = (
+        team[rule].row("outcome").gradient for rule in ("", "difference", "own")
+    )
+    for bias in (difference_reward.bias, difference_reward.bias_unpaired):
         assert bias.low == 0.0 and bias.high < 0.2
-    assert difference.variance.high < shared.variance.mean and difference.variance.mean < shared.variance.low
+    assert (
+        difference_reward.variance.high < shared_reward.variance.mean
+        and difference_reward.variance.mean < shared_reward.variance.low
+    )
     assert own_reward.bias.low > 0.1 and own_reward.cosine.high < 0.995
 
 
@@ -674,11 +701,11 @@ def test_exact_values_are_of_the_games_return_for_any_reward(team):
 
 def test_an_improved_table_earns_more_and_zero_steps_change_nothing():
     table = random_table(STATES["wide_search"], Stream.from_seed(0))
-    unchanged, improved = improved_table(table, steps=0), improved_table(table)
-    returns = [exact_values(table.states, policy.rows).returns[0] for policy in (table, improved)]
-    assert unchanged is table and returns[1] > returns[0] + 0.3
-    assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in improved.rows)
-    first = improved_table(table, steps=1, rate=2.0)
-    q = exact_values(table.states, table.rows).action[0]
-    weights = table.rows[0] * np.exp(2.0 * q)  # returns of wide_search range from 0 to 1
-    assert first.rows[0] == pytest.approx(weights / weights.sum())
+    table_after_0_steps, improved_policy = improved_table(table, steps=0), improved_table(table)
+    returns = [exact_values(table.states, policy.rows).returns[0] for policy in (table, improved_policy)]
+    assert table_after_0_steps is table and returns[1] > returns[0] + 0.3
+    assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in improved_policy.rows)
+    table_after_1_step = improved_table(table, steps=1, rate=2.0)
+    action_values = exact_values(table.states, table.rows).action[0]
+    weights = table.rows[0] * np.exp(2.0 * action_values)  # returns of wide_search range from 0 to 1
+    assert table_after_1_step.rows[0] == pytest.approx(weights / weights.sum())

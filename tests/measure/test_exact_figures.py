@@ -27,8 +27,10 @@ ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # probability of the first cho
 def table(chances, legal=1.0):
     """Return a policy in which each seat takes its first choice with these probabilities; two values apply to both teams."""
     rows = {}
-    for query, first in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
-        rows[query.seat, query.key] = dict(zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True))
+    for query, first_chance in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
+        rows[query.seat, query.key] = dict(
+            zip(query.legal_actions, (legal * first_chance, legal * (1 - first_chance)), strict=True)
+        )
     return TabularScorer(rows)
 
 
@@ -54,7 +56,7 @@ def test_a_team_mixture_of_rock_and_paper_by_hand():
     assert "share its draw" in mixture_figures.note
     thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
     assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
-    # drawing members per seat instead of per team would be another policy, and not an equilibrium
+    # a mixture that draws members per seat is a different policy, and no equilibrium
     mean = nash_conv(GAME, STATES, table([2 / 3, 1 / 3])).teams
     assert mean.team_exploitability > 0.1
 
@@ -104,8 +106,8 @@ def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weigh
 def test_if_each_seat_is_a_team_nash_conv_is_reported():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
-    exact = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
-    assert exact.note == "" and exact.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
+    report = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
+    assert report.note == "" and report.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
 
 
 def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
@@ -183,9 +185,9 @@ def figures(game, policy):
 def test_an_equilibrium_over_candidates_can_be_exploited_in_the_game(words, expected):
     """With 4 words and 3 candidates, uniform choice plays all 4 equally: paper beats rock and spock, scissors beat paper."""
     game = game_of(proposals=None if words is None else dict.fromkeys(words, 1.0))
-    exact = figures(game, UniformScorer()).figures
-    assert exact["exploitability/choose/left"] == pytest.approx(expected)
-    assert exact["nash_conv/choose"] == pytest.approx(2 * expected)
+    figures_by_name = figures(game, UniformScorer()).figures
+    assert figures_by_name["exploitability/choose/left"] == pytest.approx(expected)
+    assert figures_by_name["nash_conv/choose"] == pytest.approx(2 * expected)
 
 
 def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
@@ -193,8 +195,10 @@ def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
     assert figures(game, UniformScorer()).figures["nash_conv/choose"] == pytest.approx(0)
     assert figures(game, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(0, abs=1e-6)
     assert figures(game, ConstantChooser(action="rock")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
-    fixed = game_of("rock_paper_scissors", shuffle=False)
-    assert figures(fixed, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
+    game_with_fixed_order = game_of("rock_paper_scissors", shuffle=False)
+    assert figures(game_with_fixed_order, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(
+        2, abs=1e-5
+    )
 
 
 def test_with_one_candidate_the_policy_has_the_proposers_bias():
@@ -233,14 +237,14 @@ def expected_returns_by_enumeration(game, policy, node, decisions_by_seat):
         return np.array(node.returns())
     if node.is_chance_node():
         return sum(
-            share * expected_returns_by_enumeration(game, policy, node.child(index), decisions_by_seat)
-            for index, share in node.chance_outcomes()
+            probability * expected_returns_by_enumeration(game, policy, node.child(index), decisions_by_seat)
+            for index, probability in node.chance_outcomes()
         )
     state, seat = game.inner.state_of(node), node.current_player()
     legal, total = state.legal_actions(), np.zeros(2)
     plies = decisions_by_seat[seat][-1][2] if decisions_by_seat[seat] else 0
     chooses = seat in game.choosers
-    for share, candidates in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
+    for probability, candidates in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
         observation, replies = state.observe(seat, plies), legal
         if chooses:
             prefix = "".join(f"{'/'.join(earlier_candidates)}|" for *_, earlier_candidates in decisions_by_seat[seat])
@@ -262,7 +266,7 @@ def expected_returns_by_enumeration(game, policy, node, decisions_by_seat):
                 (observation.text, replies[choice], state.plies + 1, candidates if chooses else ()),
             )
             total += (
-                share
+                probability
                 * chance
                 * expected_returns_by_enumeration(
                     game, policy, node.child(state.action_index(candidates[choice])), next_decisions

@@ -98,7 +98,7 @@ def test_the_limit_itself_is_allowed():
         enumerate_info_states(make_game("kuhn_poker"), limit=11)
 
 
-def test_many_histories_with_few_information_states_are_refused_too(monkeypatch):
+def test_too_many_histories_are_refused_even_with_few_information_states(monkeypatch):
     monkeypatch.setattr("sparring.measure.info_states.HISTORIES_PER_INFO_STATE", 2)
     with pytest.raises(TooLargeError, match="stopped after 24 histories"):
         enumerate_info_states(make_game("kuhn_poker"), limit=12)
@@ -121,7 +121,7 @@ def test_the_estimate_of_the_number_of_histories_is_unbiased():
 
 
 class _CodePointRenderer:
-    """A renderer whose ids are code points, so that segments can be read back."""
+    """A renderer whose token ids are code points, so that segments can be decoded."""
 
     prefix_stable, exact_answers, stop_ids = True, False, ()
 
@@ -196,9 +196,9 @@ def test_a_table_without_the_information_state_says_which_row_to_add():
 
 @given(DISTRIBUTIONS, st.floats(1e-3, 1.0))
 def test_renormalising_a_scaled_policy_gives_the_policy_and_the_missing_mass(policy, scale):
-    result, illegal = renormalise(np.log(policy * scale))
+    result, illegal_mass = renormalise(np.log(policy * scale))
     np.testing.assert_allclose(result, policy, rtol=1e-12)
-    assert illegal == pytest.approx(1.0 - scale, abs=1e-12)
+    assert illegal_mass == pytest.approx(1.0 - scale, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
 
 
 def test_a_match_plays_as_few_games_at_once_as_the_run():
-    """With 200 games at once a small KV cache evicts every game before its next turn; the results must be equal."""
+    """With 200 simultaneous games, a small KV cache evicts each game before its next turn; results are unchanged."""
     model = {"hidden_size": 16, "layers": 1, "heads": 1}
     changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
     engine = LocalEngine(

@@ -59,15 +59,15 @@ def test_rows_are_sorted_by_rating_and_the_cross_table_follows_them():
     results = {("a", "b"): (10, 0, 90), ("a", "c"): (1, 9, 90), ("b", "c"): (20, 0, 80)}
     table = build_table("g", {pair: report(*pair, *counts) for pair, counts in results.items()})
     assert [row.player for row in table.rows] == ["c", "b", "a"]
-    c, b, a = table.rows
-    assert (c.wins, c.draws, c.losses, c.rating.count) == (170, 9, 21, 200)
-    assert (a.wins, a.draws, a.losses) == (11, 9, 180)
-    assert c.rating.mean > b.rating.mean > a.rating.mean
+    row_c, row_b, row_a = table.rows
+    assert (row_c.wins, row_c.draws, row_c.losses, row_c.rating.count) == (170, 9, 21, 200)
+    assert (row_a.wins, row_a.draws, row_a.losses) == (11, 9, 180)
+    assert row_c.rating.mean > row_b.rating.mean > row_a.rating.mean
     assert sum(row.rating.mean for row in table.rows) == pytest.approx(0.0, abs=1e-9)
     assert all(row.rating.low < row.rating.mean < row.rating.high for row in table.rows)
     assert table.payoffs[0] == pytest.approx((0.0, 0.6, 0.89))
     assert table.payoffs[1] == pytest.approx((-0.6, 0.0, 0.8))
-    assert c.mean_return == pytest.approx((0.6 + 0.89) / 2)
+    assert row_c.mean_return == pytest.approx((0.6 + 0.89) / 2)
     assert not any(row.one_sided for row in table.rows)
 
 
@@ -78,7 +78,7 @@ def test_intervals_narrow_with_games_and_widen_with_the_level():
         return row.rating.high - row.rating.low
 
     assert width(100) < width(10) < width(10, level=0.99)
-    # ratings are relative to their mean, so the half width is half of that of s_a - s_b: 1.96 * ELO * sqrt(1/wins + 1/losses) / 2
+    # a rating is half of s_a - s_b, so the half width is 1.96 * ELO * sqrt(1/wins + 1/losses) / 2
     assert width(1000) == pytest.approx(1.95996 * ELO * (1 / 6000 + 1 / 3000) ** 0.5, rel=1e-3)
 
 
@@ -103,8 +103,10 @@ def test_two_seats_play_each_pair_once_in_a_fixed_order():
     assert finished_pairs == [(1, 3), (2, 3), (3, 3)]
     assert table.rows[-1].player == "mute"
     assert (table.rows[-1].losses, table.rows[-1].one_sided, table.rows[-1].mean_return) == (80, True, -1.0)
-    reordered = league_table(game, dict(reversed(players.items())), games_per_seat=20, stream=Stream.from_seed(0))
-    assert reordered.rows == table.rows
+    table_of_reversed_players = league_table(
+        game, dict(reversed(players.items())), games_per_seat=20, stream=Stream.from_seed(0)
+    )
+    assert table_of_reversed_players.rows == table.rows
 
 
 def test_a_pairs_games_do_not_depend_on_other_players():
@@ -168,8 +170,8 @@ def test_two_players_have_a_closed_form(wins, draws, losses):
     fit = fit_davidson(*counts_of_two_players(wins, draws, losses), prior_sd=WIDE_PRIOR_SD)
     assert fit.strengths[0] - fit.strengths[1] == pytest.approx(np.log(wins / losses), abs=1e-6)
     assert fit.draw == pytest.approx(np.log(draws / np.sqrt(wins * losses)), abs=1e-6)
-    c = fit.covariance
-    assert c[0, 0] + c[1, 1] - 2 * c[0, 1] == pytest.approx(1 / wins + 1 / losses, rel=1e-5)
+    covariance = fit.covariance
+    assert covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1] == pytest.approx(1 / wins + 1 / losses, rel=1e-5)
 
 
 def test_without_draws_the_fit_is_bradley_terry():
@@ -210,12 +212,20 @@ def test_the_fit_is_invariant_under_permutation_and_reversal(counts, order):
 def log_posterior(strengths, draw, wins, draws, prior_sd):
     """Return the log-posterior by the formula of the paper, as a sum over pairs."""
     total = -(np.sum(strengths**2) + draw**2) / (2 * prior_sd**2)
-    p, nu = np.exp(strengths), np.exp(draw)
-    for i in range(len(p)):
-        for j in range(i):
-            mass = p[i] + p[j] + nu * np.sqrt(p[i] * p[j])
-            total += wins[i, j] * np.log(p[i] / mass) + wins[j, i] * np.log(p[j] / mass)
-            total += draws[i, j] * np.log(nu * np.sqrt(p[i] * p[j]) / mass)
+    exp_strengths, exp_draw = np.exp(strengths), np.exp(draw)
+    for player in range(len(exp_strengths)):
+        for opponent in range(player):
+            mass = (
+                exp_strengths[player]
+                + exp_strengths[opponent]
+                + exp_draw * np.sqrt(exp_strengths[player] * exp_strengths[opponent])
+            )
+            total += wins[player, opponent] * np.log(exp_strengths[player] / mass) + wins[opponent, player] * np.log(
+                exp_strengths[opponent] / mass
+            )
+            total += draws[player, opponent] * np.log(
+                exp_draw * np.sqrt(exp_strengths[player] * exp_strengths[opponent]) / mass
+            )
     return total
 
 
@@ -225,8 +235,8 @@ def test_the_fit_maximises_the_posterior(counts, prior_sd):
     fit = fit_davidson(*counts, prior_sd=prior_sd)
     maximum = log_posterior(fit.strengths, fit.draw, *counts, prior_sd)
     for size in (1e-3, -1e-3, 0.3, -0.3):
-        for i in range(3):
-            assert log_posterior(fit.strengths + size * np.eye(3)[i], fit.draw, *counts, prior_sd) < maximum
+        for player in range(3):
+            assert log_posterior(fit.strengths + size * np.eye(3)[player], fit.draw, *counts, prior_sd) < maximum
         assert log_posterior(fit.strengths, fit.draw + size, *counts, prior_sd) < maximum
 
 
@@ -248,13 +258,19 @@ def test_intervals_have_their_nominal_coverage():
     coverage = []
     for _ in range(400):
         wins, draws = np.zeros((4, 4)), np.zeros((4, 4))
-        for i in range(4):
-            for j in range(i):
+        for player in range(4):
+            for opponent in range(player):
                 weights = np.exp(
-                    [(true_strengths[i] - true_strengths[j]) / 2, -0.5, (true_strengths[j] - true_strengths[i]) / 2]
+                    [
+                        (true_strengths[player] - true_strengths[opponent]) / 2,
+                        -0.5,
+                        (true_strengths[opponent] - true_strengths[player]) / 2,
+                    ]
                 )
-                wins[i, j], draws[i, j], wins[j, i] = generator.multinomial(60, weights / weights.sum())
-                draws[j, i] = draws[i, j]
+                wins[player, opponent], draws[player, opponent], wins[opponent, player] = generator.multinomial(
+                    60, weights / weights.sum()
+                )
+                draws[opponent, player] = draws[player, opponent]
         fit = fit_davidson(wins, draws)
         coverage.append(np.abs(fit.strengths - true_strengths) < 1.96 * np.sqrt(np.diag(fit.covariance)))
     assert np.mean(coverage) == pytest.approx(0.95, abs=0.02)

@@ -48,10 +48,10 @@ def match(name, agent, opponent, games=5, options=None, seed=0, **options_of_mat
 def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
     report = match("tic_tac_toe", FirstLegalPlayer("a"), FirstLegalPlayer("b"))  # X takes a diagonal: cells 3, 5 and 7
     assert (report.game, report.agent, report.opponent, report.roles) == ("tic_tac_toe", "a", "b", ("X", "O"))
-    first, second = report.seats
-    assert (first.wins, first.draws, first.losses, first.games) == (5, 0, 0, 5)
-    assert (second.wins, second.draws, second.losses, second.games) == (0, 0, 5, 5)
-    assert first.mean_return == mean_interval([1.0] * 5)
+    first_seat, second_seat = report.seats
+    assert (first_seat.wins, first_seat.draws, first_seat.losses, first_seat.games) == (5, 0, 0, 5)
+    assert (second_seat.wins, second_seat.draws, second_seat.losses, second_seat.games) == (0, 0, 5, 5)
+    assert first_seat.mean_return == mean_interval([1.0] * 5)
     assert (report.overall.wins, report.overall.losses, report.overall.mean_return.mean) == (5, 5, 0.0)
     assert report.overall.win == wilson_interval(5, 10)
     assert report.opponent_return == 0.0
@@ -74,14 +74,14 @@ def test_the_opponents_illegal_replies_are_not_the_agents():
 
 
 def test_replies_of_one_game_form_one_cluster():
-    # one game with 5 illegal replies and three games with 5 legal ones: 20 replies, but an effective number of 3:
+    # one game with 5 illegal replies and three games with 5 legal replies; the effective number of the 20 replies is 3
     # share 1/4; error^2 = 4/3 ((5 - 5/4)^2 + 3 (5/4)^2) / 20^2 = 1/16; 1/4 * 3/4 / (1/16) = 3
-    share = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
-    effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
-    assert (share.mean, share.count) == (0.25, 20)
-    assert (share.low, share.high) == pytest.approx(wilson_ends(0.25, effective, 0.95), abs=1e-6)
+    interval = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
+    effective_count = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
+    assert (interval.mean, interval.count) == (0.25, 20)
+    assert (interval.low, interval.high) == pytest.approx(wilson_ends(0.25, effective_count, 0.95), abs=1e-6)
     assert (
-        illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == share
+        illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == interval
     )  # games without a reply do not count
     assert illegal_share([]).count == 0 and (illegal_share([]).low, illegal_share([]).high) == (0.0, 1.0)
 
@@ -134,8 +134,8 @@ def test_the_level_applies_to_every_interval():
 def test_uniform_play_of_kuhn_earns_its_exact_value():
     report = match("kuhn_poker", UniformPlayer("u"), UniformPlayer("v"), games=2000)
     for record, value in zip(report.seats, (1 / 8, -1 / 8), strict=True):
-        half = record.mean_return.high - record.mean_return.mean
-        assert abs(record.mean_return.mean - value) < 2 * half  # about four standard errors
+        half_width = record.mean_return.high - record.mean_return.mean
+        assert abs(record.mean_return.mean - value) < 2 * half_width  # about four standard errors
 
 
 def test_progress_is_reported():
@@ -205,11 +205,11 @@ class FunctionPlayer(TextAgent):
 
 
 def tic_tac_toe_plays(choose_reply, plays=6, seed=0):
-    starts = all_starts(make_game("tic_tac_toe"))
-    return self_plays(starts, FunctionPlayer(choose_reply), plays=plays, stream=Stream.from_seed(seed))
+    initial_states = all_starts(make_game("tic_tac_toe"))
+    return self_plays(initial_states, FunctionPlayer(choose_reply), plays=plays, stream=Stream.from_seed(seed))
 
 
-def first(legal, stream):
+def first_legal_action(legal, stream):
     return legal[0]
 
 
@@ -218,7 +218,7 @@ def any_legal(legal, stream):
 
 
 def test_always_the_first_action_gives_one_distinct_play():
-    report = tic_tac_toe_plays(first)  # X takes a diagonal with its fourth mark
+    report = tic_tac_toe_plays(first_legal_action)  # X takes a diagonal with its fourth mark
     assert (report.game, report.starts, report.plays) == ("tic_tac_toe", "all", 6)
     assert (report.distinct, report.commonest, report.turns) == (1, 6, 7.0)
     assert report.illegal.mean == 0.0 and report.illegal.high < 1.0
@@ -238,24 +238,24 @@ def test_illegal_words_do_not_make_plays_distinct():
 
 
 def test_simultaneous_moves_are_distinguished_by_seat():
-    starts = all_starts(make_game("rock_paper_scissors"))
-    report = self_plays(starts, RandomAgent("random"), plays=200, stream=Stream.from_seed(0))
+    initial_states = all_starts(make_game("rock_paper_scissors"))
+    report = self_plays(initial_states, RandomAgent("random"), plays=200, stream=Stream.from_seed(0))
     assert report.distinct == 9 and report.turns == 2.0
 
 
 def test_one_play_has_no_diversity_figure():
     with pytest.raises(ConfigError, match="2 or more, got 1; write for example 64"):
-        tic_tac_toe_plays(first, plays=1)
+        tic_tac_toe_plays(first_legal_action, plays=1)
 
 
 def test_returns_by_role_and_counts_of_the_environment():
-    report = tic_tac_toe_plays(first)
+    report = tic_tac_toe_plays(first_legal_action)
     assert {role: interval.mean for role, interval in report.returns.items()} == {
         "X": 1.0,
         "O": -1.0,
     } and report.figures == {}
-    starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
-    team = self_plays(starts, searcher(), plays=3, stream=Stream.from_seed(0))
+    initial_states = all_starts(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
+    team = self_plays(initial_states, searcher(), plays=3, stream=Stream.from_seed(0))
     assert {interval.mean for interval in team.returns.values()} == {1.0} and [*team.returns] == [
         "lead",
         "worker 1",
@@ -269,6 +269,8 @@ def test_returns_by_role_and_counts_of_the_environment():
 
 
 def test_forfeited_plays_have_no_environment_counts():
-    starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
-    forfeited = self_plays(starts, NonsensePlayer("nonsense"), plays=2, stream=Stream.from_seed(0))
+    initial_states = all_starts(
+        make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"})
+    )
+    forfeited = self_plays(initial_states, NonsensePlayer("nonsense"), plays=2, stream=Stream.from_seed(0))
     assert forfeited.figures == {} and forfeited.illegal.mean == 1.0

@@ -171,7 +171,7 @@ def test_every_figure_has_its_references():
     assert "connect_four against random: win or draw" in text and "uniform play" in text
 
 
-def test_one_seat_games_are_compared_with_uniform_play_too():
+def test_one_seat_games_are_also_compared_with_uniform_play():
     (verdict,) = (line for line in evaluation_report("minesweeper")["verdicts"] if "success" in line)
     assert re.match(r"minesweeper[^:]*: success 0\.", verdict)
 

@@ -50,11 +50,18 @@ class AbstainingOracle:
 
 
 def test_regret_of_a_game_by_hand():
-    # piles 1 and 2: b1 alone wins, so a1 has regret 2; the reply b1 leaves one stone and one legal move
-    first, second = (
+    # piles 1 and 2: only b1 wins, so a1 has regret 2; the reply b1 leaves one stone and one legal move
+    first_seat, second_seat = (
         seat.regret for seat in measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"))
     )
-    assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == (
+    assert (
+        first_seat.oracle,
+        first_seat.turns,
+        first_seat.submitted,
+        first_seat.judged,
+        first_seat.judged_share,
+        first_seat.bound,
+    ) == (
         "minimax",
         10,
         10,
@@ -62,16 +69,21 @@ def test_regret_of_a_game_by_hand():
         1.0,
         0.0,
     )
-    assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (
+    assert (first_seat.regret.mean, first_seat.regret.low, first_seat.regret.high, first_seat.regret.count) == (
         1.0,
         1.0,
         1.0,
         10,
     )  # 2 and 0 in every game
-    assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
+    assert (first_seat.optimal.mean, first_seat.optimal.count) == (0.5, 10)
     # as second seat: after the opponent's b1, piles 1 and 1 remain, where all moves are equal; the opponent takes the last stone
-    assert (second.turns, second.judged, second.regret.mean, second.optimal.mean) == (5, 5, 0.0, 1.0)
-    assert (second.optimal.low, second.optimal.high) == (
+    assert (second_seat.turns, second_seat.judged, second_seat.regret.mean, second_seat.optimal.mean) == (
+        5,
+        5,
+        0.0,
+        1.0,
+    )
+    assert (second_seat.optimal.low, second_seat.optimal.high) == (
         pytest.approx(1 / (1 + 2.7764451**2 / 5)),
         1.0,
     )  # t of 4 degrees of freedom
@@ -94,14 +106,14 @@ def moves(piles):
 
 
 @lru_cache
-def uniform(piles, is_own_turn):
+def figures_of_uniform_play(piles, is_own_turn):
     """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
     options = moves(piles)
     own_figures = [
         (value(piles) + value(next_piles), value(next_piles) == -value(piles), 1) if is_own_turn else (0, 0, 0)
         for next_piles in options
     ]
-    later_figures = [uniform(next_piles, not is_own_turn) for next_piles in options]
+    later_figures = [figures_of_uniform_play(next_piles, not is_own_turn) for next_piles in options]
     return tuple(
         sum(a[k] + b[k] for a, b in zip(own_figures, later_figures, strict=True)) / len(options) if options else 0.0
         for k in range(3)
@@ -110,13 +122,13 @@ def uniform(piles, is_own_turn):
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_regret_of_uniform_play_equals_enumeration(seat):
-    regret, best, turns = uniform((2, 3), seat == 0)
+    regret, best_share, turns = figures_of_uniform_play((2, 3), seat == 0)
     player, oracle = bind_plugin("players", "random"), bind_plugin("oracles", "minimax")
     num_covered = 0
     for seed in range(12):
         seat_regret = measure_match(nim_game(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
         num_covered += seat_regret.regret.low <= regret / turns <= seat_regret.regret.high
-        num_covered += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
+        num_covered += seat_regret.optimal.low <= best_share / turns <= seat_regret.optimal.high
     assert (
         num_covered >= 20
     )  # of 24 intervals, 22.8 are expected to contain the value; fewer than 20 has probability 1/40
@@ -136,13 +148,13 @@ def test_illegal_replies_have_the_regret_of_the_worst_legal_action():
 
 def test_abstentions_are_counted_but_not_averaged():
     oracle = AbstainingOracle(bind_plugin("oracles", "minimax"))
-    first, second = (
+    first_seat, second_seat = (
         seat.regret
         for seat in measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
     )
-    assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
-    assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
-    assert second.judged == 5
+    assert (first_seat.turns, first_seat.submitted, first_seat.judged, first_seat.judged_share) == (10, 10, 5, 0.5)
+    assert (first_seat.regret.mean, first_seat.optimal.mean) == (2.0, 0.0)
+    assert second_seat.judged == 5
     assert sorted(oracle.seats) == [0] * 10 + [1] * 5  # the opponent's turns are not judged
 
 
@@ -172,8 +184,10 @@ def test_the_budget_limits_the_number_of_judged_games(budget, count):
 
 def test_games_depend_on_the_seed_and_a_longer_match_judges_the_same_games_first():
     player = bind_plugin("players", "random")
-    first, repeated, other_seed = (measure_match(nim_game(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
-    assert first == repeated != other_seed
+    report, repeated_report, report_of_other_seed = (
+        measure_match(nim_game(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2)
+    )
+    assert report == repeated_report != report_of_other_seed
     short_match = measure_match(nim_game(2, 3), player, games=30, seed=1, budget=20)[0].regret
     long_match = measure_match(nim_game(2, 3), player, games=60, seed=1, budget=20)[0].regret
     assert (short_match.regret, short_match.optimal) == (long_match.regret, long_match.optimal)
@@ -191,8 +205,8 @@ def test_no_interval_of_regret_reaches_below_0():
 def test_one_seat_games_report_success():
     game = make_game("sudoku", options={"size": 4})
     oracle = bind_plugin("oracles", "constraint")
-    (random,) = measure_match(game, bind_plugin("players", "random"), oracle=oracle, games=20)
-    assert random.success.mean < 1 and random.success.count == 20
+    (record,) = measure_match(game, bind_plugin("players", "random"), oracle=oracle, games=20)
+    assert record.success.mean < 1 and record.success.count == 20
     (oracle_follower,) = measure_match(game, OracleFollower(oracle), oracle=oracle, games=4)
     assert (oracle_follower.success.mean, oracle_follower.regret.optimal.mean, oracle_follower.regret.regret.mean) == (
         1.0,

@@ -47,5 +47,5 @@ def test_the_sentence_states_the_distance_to_the_reference():
     assert compare_nash_conv("NashConv", 0.05, reference) == (
         "NashConv 0.050: uniform play has 0.917, an equilibrium 0; this is 5% of uniform play's."
     )
-    uniform = nash_conv(game, states, UniformScorer())
-    assert "100%" in compare_nash_conv("NashConv", uniform.nash_conv, reference)
+    report = nash_conv(game, states, UniformScorer())
+    assert "100%" in compare_nash_conv("NashConv", report.nash_conv, reference)

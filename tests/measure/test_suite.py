@@ -197,27 +197,27 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
     ]
     suite = check_suite("x", {"rows": rows})
     styles = {"k-a": "full", "k-b": "brief", "e": "full"}
-    extended = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
-    assert [(row.name, row.in_totals, row.options["style"]) for row in extended.rows] == [
+    extended_suite = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
+    assert [(row.name, row.in_totals, row.options["style"]) for row in extended_suite.rows] == [
         ("k-a", True, "full"),
         ("k-mcts", False, "full"),
         ("k-b", True, "brief"),
         ("e", True, "full"),
     ]
-    assert {row.games_per_seat for row in extended.rows} == {7}
-    assert extended.rows[1].opponent.options == {"simulations": 3}
+    assert {row.games_per_seat for row in extended_suite.rows} == {7}
+    assert extended_suite.rows[1].opponent.options == {"simulations": 3}
 
 
 def test_a_style_of_the_suite_has_priority_and_names_stay_unique():
     rows = [{**ROW, "name": "k-a", "options": {"style": "full"}}, {**ROW, "name": "k-random"}]
-    extended = with_opponents(
+    extended_suite = with_opponents(
         check_suite("x", {"rows": rows}),
         {"random": AgentSpec("random", {})},
         None,
         {"k-a": "brief", "k-random": "brief"},
     )
-    assert len({row.name for row in extended.rows}) == len(extended.rows) == 4
-    assert extended.rows[0].options["style"] == "full" and extended.rows[0].games_per_seat == 100
+    assert len({row.name for row in extended_suite.rows}) == len(extended_suite.rows) == 4
+    assert extended_suite.rows[0].options["style"] == "full" and extended_suite.rows[0].games_per_seat == 100
 
 
 def test_an_oracle_is_added_to_suitable_rows_without_one():
@@ -312,16 +312,16 @@ def test_figures_of_all_pieces_equal_the_match():
 
 
 def test_another_seed_or_row_name_gives_other_games():
-    first = list(tallies(MATCH, random(), random()).values())
-    assert list(tallies(MATCH, random(), random()).values()) == first
-    assert list(tallies(MATCH, random(), random(), seed=1).values()) != first
-    assert list(tallies(MATCH.model_copy(update={"name": "l"}), random(), random()).values()) != first
+    expected_tallies = list(tallies(MATCH, random(), random()).values())
+    assert list(tallies(MATCH, random(), random()).values()) == expected_tallies
+    assert list(tallies(MATCH, random(), random(), seed=1).values()) != expected_tallies
+    assert list(tallies(MATCH.model_copy(update={"name": "l"}), random(), random()).values()) != expected_tallies
 
 
 def test_a_match_of_more_games_begins_with_the_same_games():
-    game, longer = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * GAMES_PER_PIECE})
-    piece = pieces_of(0, longer, game)[0]
-    assert play_piece(piece, longer, game, random(), random(), 0) == play_piece(
+    game, longer_match = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * GAMES_PER_PIECE})
+    piece = pieces_of(0, longer_match, game)[0]
+    assert play_piece(piece, longer_match, game, random(), random(), 0) == play_piece(
         piece, MATCH, game, random(), random(), 0
     )
 
@@ -384,14 +384,14 @@ def counts(mean):
 def test_a_total_averages_rows_then_games():
     other_style = MATCH.model_copy(
         update={"name": "k2", "options": {"style": "full"}}
-    )  # the same game with another prompt style
-    large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
+    )  # an equal game with a different prompt style
+    row_of_3_players = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     excluded_row = MATCH.model_copy(update={"name": "x", "in_totals": False})
     total = total_score(
         [
             (MATCH, counts(-2)),
             (other_style, counts(2)),
-            (large, counts(2)),
+            (row_of_3_players, counts(2)),
             (excluded_row, counts(-2)),
             (COPLAY.model_copy(update={"normalise": None}), counts(0)),
         ],
@@ -530,12 +530,14 @@ class AbstainingOracle:
 
 
 def test_a_tally_by_hand():
-    # piles 1 and 2: b1 alone wins, so a1 has regret 2; the reply b1 leaves one stone, and taking it wins
-    first, second = judged_tallies(nim_row("1;2"), FixedWords("a1", "b1"), FixedWords("b1", "b1")).values()
-    assert first["judged"] == {"turns": 10, "asked": 10, "games": [[2.0, 1, 2, 5]], "bound": 0.0}
-    assert second["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
-    assert (first["wins"], first["returns"]) == (5, {"1.0": 5})
-    total = figures(add_tallies([first, second]), nim_row("1;2"), nim_row("1;2").make_game())
+    # piles 1 and 2: only b1 wins, so a1 has regret 2; the reply b1 leaves one stone, and taking it wins
+    tally_of_seat_0, tally_of_seat_1 = judged_tallies(
+        nim_row("1;2"), FixedWords("a1", "b1"), FixedWords("b1", "b1")
+    ).values()
+    assert tally_of_seat_0["judged"] == {"turns": 10, "asked": 10, "games": [[2.0, 1, 2, 5]], "bound": 0.0}
+    assert tally_of_seat_1["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
+    assert (tally_of_seat_0["wins"], tally_of_seat_0["returns"]) == (5, {"1.0": 5})
+    total = figures(add_tallies([tally_of_seat_0, tally_of_seat_1]), nim_row("1;2"), nim_row("1;2").make_game())
     assert total["oracle"] == {
         "name": "minimax",
         "turns": 15,

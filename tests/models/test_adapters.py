@@ -54,7 +54,7 @@ def logits(model):
 def test_adapters_act_in_the_forward_pass_and_have_gradients(name):
     model, without_adapters = model_with_adapters(name), LanguageModel(BUILDS[name][0](), None)
     assert model.forward.shares_prefixes
-    assert torch.allclose(logits(model), logits(without_adapters), atol=1e-6)  # new adapters change nothing
+    assert torch.allclose(logits(model), logits(without_adapters), atol=1e-6)  # new adapters leave the logits unchanged
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1)
@@ -67,11 +67,11 @@ def test_adapters_act_in_the_forward_pass_and_have_gradients(name):
 @pytest.mark.parametrize("name", BUILDS)
 def test_adapters_depend_only_on_the_stream(name):
     torch.manual_seed(1)
-    first = model_with_adapters(name).parameters()
+    parameters = model_with_adapters(name).parameters()
     torch.manual_seed(2)
-    assert all(torch.equal(a, b) for a, b in zip(first, model_with_adapters(name).parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(parameters, model_with_adapters(name).parameters(), strict=True))
     assert not all(
-        torch.equal(a, b) for a, b in zip(first, model_with_adapters(name, seed=1).parameters(), strict=True)
+        torch.equal(a, b) for a, b in zip(parameters, model_with_adapters(name, seed=1).parameters(), strict=True)
     )
 
 
@@ -136,9 +136,9 @@ def difference_beside_a_longer_sequence(model):
     short_sequence = tuple(range(1, 21))
     long_sequence = tuple(1 + index % 39 for index in range(7, 67))
     separate_tree, joint_tree = prefix_tree([short_sequence]), prefix_tree([short_sequence, long_sequence])
-    first = model.logits(model.hidden(separate_tree)[separate_tree.node[0]])
-    second = model.logits(model.hidden(joint_tree)[joint_tree.node[0, :20]])
-    return (first - second).abs().max().item()
+    separate_logits = model.logits(model.hidden(separate_tree)[separate_tree.node[0]])
+    joint_logits = model.logits(model.hidden(joint_tree)[joint_tree.node[0, :20]])
+    return (separate_logits - joint_logits).abs().max().item()
 
 
 @pytest.mark.parametrize("build", [llama_with_rope, phi3_with_rope])

@@ -66,10 +66,10 @@ def test_compiled_code_agrees_with_torch(shape):
     positions = torch.zeros(5, dtype=torch.int64)
     for length in (1, 13, 2, 1, 30, 1, 1, 16):
         chunk, ids = ids[:, :length], ids[:, length:]
-        hidden, expected = (
+        hidden_states, expected = (
             either.extend(chunk, positions, cache) for either, cache in zip((model, torch_model), caches, strict=True)
         )
-        assert torch.allclose(hidden, expected, atol=1e-5), length
+        assert torch.allclose(hidden_states, expected, atol=1e-5), length
         positions = positions + length
         # rows get different lengths, like replies; later positions are overwritten
         positions = (positions - torch.arange(5) % 2).clamp(min=0)
@@ -84,10 +84,10 @@ def test_contexts_with_shared_prefixes_agree_with_torch(shape):
     tree = prefix_tree(contexts)
     caches = [either.new_cache(5, 30) for either in (model, torch_model)]
     with torch.no_grad():
-        hidden, expected = (
+        hidden_states, expected = (
             either.hidden(tree, cache) for either, cache in zip((model, torch_model), caches, strict=True)
         )
-    assert torch.allclose(hidden, expected, atol=1e-5)
+    assert torch.allclose(hidden_states, expected, atol=1e-5)
     for row, ids in enumerate(contexts):
         compiled_cache, torch_cache = (cache.tensor[:, :, row, :, : len(ids)] for cache in caches)
         assert torch.allclose(compiled_cache, torch_cache, atol=1e-5)
@@ -101,12 +101,12 @@ def test_the_bits_of_a_token_do_not_depend_on_the_batch(shape):
         for sizes in ((40,), (1,) * 40, (17, 1, 22)):
             cache, position, outputs = model.new_cache(len(rows), 64), 0, []
             for size in sizes:
-                start = torch.full((len(rows),), position)
-                outputs.append(model.extend(ids[rows, position : position + size], start, cache))
+                positions = torch.full((len(rows),), position)
+                outputs.append(model.extend(ids[rows, position : position + size], positions, cache))
                 position += size
-            hidden = torch.cat(outputs, 1)[rows.index(4)]
-            expected = hidden if expected is None else expected
-            assert torch.equal(hidden, expected), (rows, sizes)
+            hidden_states = torch.cat(outputs, 1)[rows.index(4)]
+            expected = hidden_states if expected is None else expected
+            assert torch.equal(hidden_states, expected), (rows, sizes)
     tree = prefix_tree([tuple(ids[row].tolist()) for row in (7, 4)])
     with torch.no_grad():
         assert torch.equal(model.hidden(tree, model.new_cache(2, 64))[tree.node[1]], expected)
@@ -118,20 +118,22 @@ def test_large_attention_scores_agree_with_torch():
         for block in model.network.transformer.h:
             block.attn.c_attn.weight.mul_(30)
     ids, positions = some_ids(3, 40), torch.zeros(3, dtype=torch.int64)
-    hidden, expected = (either.extend(ids, positions, either.new_cache(3, 64)) for either in (model, torch_model))
-    assert torch.isfinite(hidden).all()
-    assert torch.allclose(hidden, expected, atol=1e-3)
+    hidden_states, expected = (
+        either.extend(ids, positions, either.new_cache(3, 64)) for either in (model, torch_model)
+    )
+    assert torch.isfinite(hidden_states).all()
+    assert torch.allclose(hidden_states, expected, atol=1e-3)
 
 
 def test_compiled_code_uses_updated_weights():
     model = build_gpt2()
     ids, positions = some_ids(2, 3), torch.zeros(2, dtype=torch.int64)
-    before = model.extend(ids, positions, model.new_cache(2, 16))
+    states_before = model.extend(ids, positions, model.new_cache(2, 16))
     model.load_tensors({name: tensor * 1.5 for name, tensor in model.tensors().items()})
-    after = model.extend(ids, positions, model.new_cache(2, 16))
+    states_after = model.extend(ids, positions, model.new_cache(2, 16))
     torch_model = compiled_and_torch(model)[1]
-    assert not torch.allclose(before, after, atol=1e-3)
-    assert torch.allclose(after, torch_model.extend(ids, positions, torch_model.new_cache(2, 16)), atol=1e-5)
+    assert not torch.allclose(states_before, states_after, atol=1e-3)
+    assert torch.allclose(states_after, torch_model.extend(ids, positions, torch_model.new_cache(2, 16)), atol=1e-5)
 
 
 @pytest.mark.parametrize("ids, start", [([[VOCABULARY]], 0), ([[-1]], 0), ([[1]], 16), ([[1, 2]], 15), ([[1]], -1)])
@@ -150,9 +152,9 @@ def test_the_tiny_model_is_compiled_and_other_models_use_torch():
         assert shape_of(parts) is None
     tiny = LanguageModel(tiny_model(vocabulary_size=30, stream=Stream.from_seed(0)), None)
     assert decoding_of(tiny.forward.parts) == "compiled"
-    half = architecture(build_gpt2().network.to(torch.bfloat16))
-    assert shape_of(half) is None
-    assert decoding_of(half) == "torch"
+    half_precision = architecture(build_gpt2().network.to(torch.bfloat16))
+    assert shape_of(half_precision) is None
+    assert decoding_of(half_precision) == "torch"
 
 
 @pytest.mark.parametrize(
@@ -168,11 +170,11 @@ def test_without_a_compiler_torch_is_used_and_the_reason_is_given(compiler, reas
     model = build_gpt2()
     assert decoding_of(model.forward.parts) == f"torch: {reason}"
     assert model.forward.compiled is None
-    hidden = model.extend(some_ids(2, 3), torch.zeros(2, dtype=torch.int64), model.new_cache(2, 8))
-    assert torch.isfinite(hidden).all()
+    hidden_states = model.extend(some_ids(2, 3), torch.zeros(2, dtype=torch.int64), model.new_cache(2, 8))
+    assert torch.isfinite(hidden_states).all()
 
 
-def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
+def test_code_with_wrong_results_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
     wrong_source = tmp_path / "wrong.c"
     wrong_source.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))
@@ -363,8 +365,8 @@ def check_random_folder(folder, rng):
     )
     with torch.no_grad():
         expected = model.network(input_ids=ids).logits.log_softmax(-1)
-        hidden = model.extend(ids, torch.zeros(2, dtype=torch.int64), model.new_cache(2, length))
-        assert torch.allclose(model.logits(hidden).log_softmax(-1), expected, atol=1e-4), model.network.config
+        hidden_states = model.extend(ids, torch.zeros(2, dtype=torch.int64), model.new_cache(2, length))
+        assert torch.allclose(model.logits(hidden_states).log_softmax(-1), expected, atol=1e-4), model.network.config
     return True
 
 

@@ -57,12 +57,12 @@ def league_member(base_network, number, rank=3, targets=()):
 def league(name="llama"):
     """Return members with adapters on all layers, on some, of another rank, without any, and a snapshot of the first."""
     base_network = base_model(name)
-    first = league_member(base_network, 1)
+    first_model = league_member(base_network, 1)
     return [
-        first,
+        first_model,
         league_member(base_network, 2, rank=2, targets=TARGETS[name]),
         league_member(base_network, 3, rank=0),
-        first.clone(),
+        first_model.clone(),
         league_member(base_network, 4, rank=5),
     ]
 
@@ -181,16 +181,19 @@ def test_an_adapter_row_by_hand():
     """Compute W x + (alpha / rank) B A x in one layer, for two adapters and without an adapter."""
     routes = prefix_cache.AdapterRoutes()
     layer = torch.nn.Linear(2, 1, bias=False)
-    first, second = (
+    adapter_a, adapter_b = (
         prefix_cache.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale)
         for scale in (2.0, 0.5)
     )
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 10.0]]))
-        for adapter, inner, outer in ((first, [[1.0, 1.0]], [[3.0]]), (second, [[0.0, 2.0]], [[-1.0]])):
-            adapter.inner.weight.copy_(torch.tensor(inner))
-            adapter.outer.weight.copy_(torch.tensor(outer))
-        routes.set([{"layer": first}, {}, {"layer": second}], [1, 1, 2], None)
+        for adapter, inner_weight, outer_weight in (
+            (adapter_a, [[1.0, 1.0]], [[3.0]]),
+            (adapter_b, [[0.0, 2.0]], [[-1.0]]),
+        ):
+            adapter.inner.weight.copy_(torch.tensor(inner_weight))
+            adapter.outer.weight.copy_(torch.tensor(outer_weight))
+        routes.set([{"layer": adapter_a}, {}, {"layer": adapter_b}], [1, 1, 2], None)
         product = prefix_cache.AdaptedLayer(layer, "layer", routes)(torch.tensor([[1.0, 2.0]] * 5))
     assert product[:, 0].tolist() == [21 + 2 * 3 * 3, 21, 21 - 0.5 * 4, 21 - 0.5 * 4, 21]
 
@@ -219,18 +222,18 @@ def test_models_that_cannot_be_sampled_jointly_are_no_members():
     )
     assert member_of(league_member(model_without_lean_forward, 1)) is None
     assert in_process(league_member(model_without_lean_forward, 1)).backend is None
-    first, second = in_process(league_member(base_network, 1)), in_process(league_member(base_network, 2))
-    assert first.backend is second.backend is not in_process(league_member(base_model(), 1)).backend
+    sampler_a, sampler_b = in_process(league_member(base_network, 1)), in_process(league_member(base_network, 2))
+    assert sampler_a.backend is sampler_b.backend is not in_process(league_member(base_model(), 1)).backend
 
 
 def test_without_a_common_safe_row_count_models_are_sampled_in_sequence(monkeypatch):
     base_network = base_model()
     models = [league_member(base_network, 1, rank=3), league_member(base_network, 2, rank=2)]
     expected = [in_process(model).sample(make_requests(0), PARAMS, STOP) for model in models]
-    inner = {
+    adapter_ranks = {
         model: {product.outer for product in language_model.products_of(model.network)} & {2, 3} for model in models
     }
-    assert list(inner.values()) == [{3}, {2}]
+    assert list(adapter_ranks.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda products: 0)
     members = [member_of(model) for model in models]
     assert BaseWeights(base_network).join(members) is None

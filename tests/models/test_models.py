@@ -115,15 +115,15 @@ def test_a_model_that_scales_its_logits_is_refused():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_in_half_precision_the_check_uses_the_mean_difference(dtype):
     """In bfloat16 a few log-probabilities of SmolLM2 are wrong by several units, in either forward pass."""
-    exact = torch.linspace(-20, -1, 200).view(4, 50)
-    one_wrong, all_wrong, not_finite = exact.clone(), exact + 0.6, exact.clone()
+    exact_logprobs = torch.linspace(-20, -1, 200).view(4, 50)
+    one_wrong, all_wrong, not_finite = exact_logprobs.clone(), exact_logprobs + 0.6, exact_logprobs.clone()
     one_wrong[2, 7] += 4.9
     not_finite[0, 0] = torch.nan
-    assert logprobs_agree(exact, exact, dtype)
-    assert logprobs_agree(one_wrong, exact, dtype) == (dtype != torch.float32)
-    assert not logprobs_agree(all_wrong, exact, dtype)
-    assert not logprobs_agree(not_finite, exact, dtype)
-    assert logprobs_agree(exact + 5e-4, exact, dtype)
+    assert logprobs_agree(exact_logprobs, exact_logprobs, dtype)
+    assert logprobs_agree(one_wrong, exact_logprobs, dtype) == (dtype != torch.float32)
+    assert not logprobs_agree(all_wrong, exact_logprobs, dtype)
+    assert not logprobs_agree(not_finite, exact_logprobs, dtype)
+    assert logprobs_agree(exact_logprobs + 5e-4, exact_logprobs, dtype)
 
 
 @pytest.mark.parametrize("pairs", [0, attention.MAX_WHOLE_PAIRS])
@@ -141,8 +141,8 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
         model.network.zero_grad()
         forward().log_softmax(-1)[..., 3].sum().backward()
         gradients.append([p.grad.clone() for p in model.parameters()])
-    for first, second in zip(*gradients, strict=True):
-        assert torch.allclose(first, second, atol=2e-4, rtol=1e-4)
+    for gradient, expected_gradient in zip(*gradients, strict=True):
+        assert torch.allclose(gradient, expected_gradient, atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.always
@@ -165,18 +165,18 @@ def test_a_cache_filled_from_a_prefix_tree_can_be_extended(name, pairs, monkeypa
     cache = model.new_cache(len(ids), 12)
     with torch.no_grad():
         model.hidden(prefix_tree([tuple(row) for row in ids[:, :6].tolist()]), cache)
-    extended = model.extend(ids[:, 6:], torch.full((len(ids),), 6), cache)
-    assert torch.allclose(extended, full_hidden_states(model, ids)[:, 6:], atol=2e-5)
+    states = model.extend(ids[:, 6:], torch.full((len(ids),), 6), cache)
+    assert torch.allclose(states, full_hidden_states(model, ids)[:, 6:], atol=2e-5)
 
 
 def test_rows_of_different_lengths_ignore_padding():
     model, ids = build_tiny(), some_ids(2, 9)
     cache = model.new_cache(2, 16)
     model.extend(ids[:, :5], torch.tensor([0, 0]), cache)  # row 1 uses 3 of these 5; the rest is padding
-    hidden = model.extend(ids[:, 5:7], torch.tensor([5, 3]), cache)
+    states = model.extend(ids[:, 5:7], torch.tensor([5, 3]), cache)
     separate_row = torch.cat([ids[1, :3], ids[1, 5:7]])[None]
-    assert torch.allclose(hidden[1], full_hidden_states(model, separate_row)[0, 3:], atol=1e-5)
-    assert torch.allclose(hidden[0], full_hidden_states(model, ids[:1, :7])[0, 5:], atol=1e-5)
+    assert torch.allclose(states[1], full_hidden_states(model, separate_row)[0, 3:], atol=1e-5)
+    assert torch.allclose(states[0], full_hidden_states(model, ids[:1, :7])[0, 5:], atol=1e-5)
 
 
 def test_gelu_is_supported_and_dropout_is_not():
@@ -204,8 +204,8 @@ def test_saved_models_load_in_hugging_face(tmp_path):
     network, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     ids = torch.tensor([tokenizer("bet pass K")["input_ids"]])
     assert ids.shape == (1, 3)
-    loaded = load_language_model(tmp_path)
-    assert torch.allclose(network(ids).logits[0], loaded.logits(full_hidden_states(model, ids)[0]), atol=1e-5)
+    loaded_model = load_language_model(tmp_path)
+    assert torch.allclose(network(ids).logits[0], loaded_model.logits(full_hidden_states(model, ids)[0]), atol=1e-5)
     assert tokenizer.get_vocab() == model.tokenizer.get_vocab()
 
 

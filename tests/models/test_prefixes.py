@@ -19,7 +19,7 @@ def test_two_sequences_by_hand():
 
 
 @given(SEQUENCES)
-def test_every_prefix_is_one_node(sequences):
+def test_each_distinct_prefix_is_one_node(sequences):
     tree = prefix_tree(sequences)
     prefixes = {}
     for row, ids in enumerate(sequences):
@@ -55,26 +55,26 @@ def test_tree_parts_by_hand(monkeypatch):
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
     ones = (1,) * 8
     tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
-    # in order: all ones (8 new nodes), the same again (no new node), a 3 at the end (1), two 2s (2), a 4 at the end (1)
+    # sorted: all ones (8 new nodes), all ones (no new node), a 3 at the end (1), two 2s (2), a 4 at the end (1)
     parts = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
     assert parts == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
     assert tree.query_index.tolist() == [*range(4, 12), 0, 2, 3, 1]
 
 
 def test_short_or_distinct_sequences_have_no_parts(monkeypatch):
-    distinct = [(token,) * 8 for token in range(4)]
-    shared = [(1,) * 7 + (token,) for token in range(4)]
-    assert prefix_tree(shared).parts == ()
+    distinct_sequences = [(token,) * 8 for token in range(4)]
+    sequences_with_prefix = [(1,) * 7 + (token,) for token in range(4)]
+    assert prefix_tree(sequences_with_prefix).parts == ()
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
-    assert prefix_tree(distinct).parts == ()
-    assert len(prefix_tree(shared).parts) == 2
+    assert prefix_tree(distinct_sequences).parts == ()
+    assert len(prefix_tree(sequences_with_prefix).parts) == 2
 
 
 @given(SEQUENCES)
 def test_shared_lengths_count_reused_nodes(sequences):
-    ordered = sorted(sequences)
-    shared = shared_lengths(ordered)
-    for previous, following, count in zip(ordered, ordered[1:], shared[1:], strict=False):
-        assert previous[:count] == following[:count]
-        assert previous[: count + 1] != following[: count + 1] or count == min(len(previous), len(following))
-    assert sum(map(len, ordered)) - shared.sum() == len(prefix_tree(sequences).ids)
+    sorted_sequences = sorted(sequences)
+    lengths = shared_lengths(sorted_sequences)
+    for sequence, next_sequence, count in zip(sorted_sequences, sorted_sequences[1:], lengths[1:], strict=False):
+        assert sequence[:count] == next_sequence[:count]
+        assert sequence[: count + 1] != next_sequence[: count + 1] or count == min(len(sequence), len(next_sequence))
+    assert sum(map(len, sorted_sequences)) - lengths.sum() == len(prefix_tree(sequences).ids)

@@ -74,7 +74,7 @@ def empty_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def site(monkeypatch, tmp_path):
-    """Return a folder that comes first on Python's path, for fake packages."""
+    """Return a folder for fake packages, which is first on Python's path."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
@@ -82,7 +82,7 @@ def site(monkeypatch, tmp_path):
 
 
 def write_package(site, name, files):
-    """Write a package that cannot be imported, as if its dependencies were missing."""
+    """Write a package whose import fails like one with missing dependencies."""
     (site / name).mkdir()
     (site / name / "__init__.py").write_text("raise ImportError('No module named llama_cpp')")
     for path, content in files.items():
@@ -349,12 +349,12 @@ def test_copies_share_frozen_weights(chat_folder):
     with torch.no_grad():
         next(iter(copy.parameters())).add_(1.0)
     assert not torch.equal(next(iter(copy.parameters())), next(iter(model.parameters())))
-    frozen = [
+    frozen_weights = [
         (a, b)
         for a, b in zip(copy.network.parameters(), model.network.parameters(), strict=True)
         if not a.requires_grad
     ]
-    assert frozen and all(a is b for a, b in frozen)
+    assert frozen_weights and all(a is b for a, b in frozen_weights)
 
 
 def test_a_saved_model_has_its_adapters_merged(chat_folder, tmp_path):

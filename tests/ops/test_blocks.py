@@ -33,9 +33,9 @@ def test_blocks_hold_every_row_once_and_one_group_per_row(members):
 def test_order_statistics_of_groups(rows):
     values, ids, count, groups = columns(rows)
     assert blocks.lower_median(values, ids, count).tolist() == [statistics.median_low(members) for members in groups]
-    best, second = blocks.best_two(values, ids, count)
-    assert best.tolist() == [max(members) for members in groups]
-    assert second.tolist() == [sorted(members)[-2] if len(members) > 1 else members[0] for members in groups]
+    largest, second_largest = blocks.best_two(values, ids, count)
+    assert largest.tolist() == [max(members) for members in groups]
+    assert second_largest.tolist() == [sorted(members)[-2] if len(members) > 1 else members[0] for members in groups]
     expected = [
         groups[group].count(value) / len(groups[group])
         for group, value in zip(ids.tolist(), values.tolist(), strict=True)
@@ -54,9 +54,12 @@ def test_shares_and_steps_ignore_rounding_errors():
 
 
 def test_tied_means_by_hand():
-    differ = np.array([[True, False, True], [False, False, False]])
-    assert blocks.average_over_ties(differ, np.array([1.0, 2.0, 4.0, 9.0])).tolist() == [[1, 3, 3, 9], [4, 4, 4, 4]]
-    assert blocks.average_over_ties(differ[:1], np.array([[8.0, 2.0, 0.0, 1.0]])).tolist() == [[8, 1, 1, 1]]
+    is_different = np.array([[True, False, True], [False, False, False]])
+    assert blocks.average_over_ties(is_different, np.array([1.0, 2.0, 4.0, 9.0])).tolist() == [
+        [1, 3, 3, 9],
+        [4, 4, 4, 4],
+    ]
+    assert blocks.average_over_ties(is_different[:1], np.array([[8.0, 2.0, 0.0, 1.0]])).tolist() == [[8, 1, 1, 1]]
 
 
 @pytest.mark.parametrize("width", [1, 5, 62, 63, 64, 65, 130])
@@ -64,9 +67,9 @@ def test_patterns_of_any_width_are_distinguished(width):
     flags = np.zeros((4, width), dtype=bool)
     flags[1, -1] = flags[3, -1] = True
     flags[2, 0] = True
-    first, pattern = blocks.distinct_rows(flags)
-    assert len(first) == (2 if width == 1 else 3)
-    assert (flags[first][pattern] == flags).all()
+    first_rows, pattern = blocks.distinct_rows(flags)
+    assert len(first_rows) == (2 if width == 1 else 3)
+    assert (flags[first_rows][pattern] == flags).all()
 
 
 @given(MEMBERS, st.sampled_from([0, 1]))

@@ -12,14 +12,14 @@ MASKED_NAMES = ("player_0", "player_12", "Ann")
 
 
 def test_the_embedding_of_one_word_by_hand():
-    """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two of them have the same index."""
+    """ "ab" has the features w ab, ^ab and ab$. Each has the value 1 or -1 at its index of the vector."""
     vector = embed_texts(["ab"], size=4096)[0]
     assert sorted(abs(vector[vector != 0])) == pytest.approx([3**-0.5] * 3)
     assert not embed_texts(["", "..."]).any()
 
 
 def test_numbers_and_names_are_masked_and_case_is_ignored():
-    first, second, third = embed_texts(
+    vector, equal_vector, other_vector = embed_texts(
         [
             "I saw player_0 is a wolf, Ann! 3 votes.",
             "i saw PLAYER_12 is a wolf player_0 17 votes",
@@ -27,14 +27,14 @@ def test_numbers_and_names_are_masked_and_case_is_ignored():
         ],
         names=MASKED_NAMES,
     )
-    assert first == pytest.approx(second)
-    assert abs(first - third).max() > 0.01
+    assert vector == pytest.approx(equal_vector)
+    assert abs(vector - other_vector).max() > 0.01
     assert mask_text("Anna met 3.5 and 1,000") == "anna met # and #"
 
 
 def test_words_and_their_order_change_the_embedding():
-    a, b, c = embed_texts(["vote for the seer", "vote for the seer", "the seer: for vote"])
-    assert a == pytest.approx(b) and abs(a - c).max() > 0.01
+    vector, equal_vector, other_vector = embed_texts(["vote for the seer", "vote for the seer", "the seer: for vote"])
+    assert vector == pytest.approx(equal_vector) and abs(vector - other_vector).max() > 0.01
     rock, spock, paper = embed_texts(["rock", "spock", "paper"])
     assert rock @ spock > rock @ paper + 0.2  # letters in common
 
@@ -73,17 +73,19 @@ def inertia(points, weights, assignment):
 
 
 @given(POINTS, st.integers(1, 4))
-def test_no_point_and_no_centre_can_improve_the_inertia(rows, k):
+def test_no_point_and_no_centre_can_improve_the_inertia(rows, count):
     points, weights = arrays(rows)
-    clusters = k_means(points, weights, k, STREAM, starts=4)
-    assert len(clusters.centres) == min(k, len(np.unique(points, axis=0)))
+    clusters = k_means(points, weights, count, STREAM, starts=4)
+    assert len(clusters.centres) == min(count, len(np.unique(points, axis=0)))
     assert np.array_equal(nearest(points, clusters.centres)[0], clusters.of)
     for index, centre in enumerate(clusters.centres):
         is_member = clusters.of == index
         assert centre == pytest.approx(weights[is_member] @ points[is_member] / weights[is_member].sum())
     assert clusters.inertia == pytest.approx(inertia(points, weights, clusters.of.tolist()), abs=1e-9)
-    best = min(inertia(points, weights, assignment) for assignment in itertools.product(range(k), repeat=len(points)))
-    assert clusters.inertia >= best - 1e-9
+    best_inertia = min(
+        inertia(points, weights, assignment) for assignment in itertools.product(range(count), repeat=len(points))
+    )
+    assert clusters.inertia >= best_inertia - 1e-9
 
 
 def test_heavy_points_share_no_cluster():
@@ -99,8 +101,10 @@ def test_clusters_are_ordered_by_weight_and_deterministic():
     points, weights = arrays([(0, 0, 1), (9, 9, 5), (0, 9, 3), (0, 0, 1)])
     clusters = k_means(points, weights, 3, STREAM)
     assert clusters.of.tolist() == [2, 0, 1, 2]
-    repeated = k_means(points, weights, 3, STREAM)
-    assert np.array_equal(clusters.centres, repeated.centres) and clusters.inertia == repeated.inertia == 0.0
+    equal_clusters = k_means(points, weights, 3, STREAM)
+    assert (
+        np.array_equal(clusters.centres, equal_clusters.centres) and clusters.inertia == equal_clusters.inertia == 0.0
+    )
 
 
 def test_a_point_at_equal_distances_gets_the_first_centre():

@@ -26,10 +26,10 @@ def test_a_best_response_has_the_value_that_openspiel_computes(name, options, se
     generator = np.random.Generator(np.random.Philox(seed))
     policy = [generator.dirichlet(np.ones(len(query.legal_actions))) for query in states.queries]
     seats = np.array([query.seat for query in states.queries])
-    best = best_response_values(game, states, policy)
+    values = best_response_values(game, states, policy)
     for seat in range(game.num_seats):
         answer = best_response(states.tree, seats, policy, seat)
-        assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(best[seat], abs=1e-9)
+        assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(values[seat], abs=1e-9)
         assert all(
             (np.asarray(answer_row) == policy_row).all()
             for answer_row, policy_row, row_seat in zip(answer, policy, seats, strict=True)
@@ -40,10 +40,10 @@ def test_a_best_response_has_the_value_that_openspiel_computes(name, options, se
 def test_values_of_last_moves_in_kuhn_poker_by_hand():
     """If both check, the check is the last move of the first seat and the jack loses 1; a bet is always a last move."""
     states = enumerate_info_states(make_game("kuhn_poker"))
-    uniform = [np.full(2, 0.5)] * len(states)
+    uniform_policy = [np.full(2, 0.5)] * len(states)
     values, last_returns = (
-        policy_values(states.tree, states.seats, uniform),
-        last_move_returns(states.tree, states.seats, uniform),
+        policy_values(states.tree, states.seats, uniform_policy),
+        last_move_returns(states.tree, states.seats, uniform_policy),
     )
     for index, query in enumerate(states.queries):
         check, bet = last_returns[2 * index : 2 * index + 2]
@@ -54,7 +54,7 @@ def test_values_of_last_moves_in_kuhn_poker_by_hand():
             assert (check, bet) == pytest.approx(tuple(values.action[index])) or query.seat == 1
 
 
-def test_a_seat_that_never_acts_changes_nothing():
+def test_a_seat_without_decisions_has_no_effect():
     tree = GameTree(
         parent=np.array([-1, 0, 0]),
         info_state=np.array([-1, 0, 0]),
@@ -74,23 +74,25 @@ def test_a_seat_that_never_acts_changes_nothing():
 def test_folding_other_seats_into_the_tree_keeps_payoffs(name, options):
     states = enumerate_info_states(make_game(name, options=options))
     draws = np.random.Generator(np.random.Philox(5))
-    own_rows, first, second = ([draws.dirichlet(np.ones(width)) for width in states.widths] for _ in range(3))
+    own_rows, rows_of_seat_1, rows_of_seat_2 = (
+        [draws.dirichlet(np.ones(width)) for width in states.widths] for _ in range(3)
+    )
     is_own = states.seats != 1
 
     def full_tree_payoffs(rows, other_rows):
         policy = [a if is_own_row else b for a, b, is_own_row in zip(rows, other_rows, is_own, strict=True)]
         return policy_values(states.tree, states.seats, policy).returns
 
-    tree = fold_decisions(states.tree, is_own, [(0.25, first), (0.75, second)])
-    expected = 0.25 * full_tree_payoffs(own_rows, first) + 0.75 * full_tree_payoffs(own_rows, second)
+    tree = fold_decisions(states.tree, is_own, [(0.25, rows_of_seat_1), (0.75, rows_of_seat_2)])
+    expected = 0.25 * full_tree_payoffs(own_rows, rows_of_seat_1) + 0.75 * full_tree_payoffs(own_rows, rows_of_seat_2)
     assert policy_values(tree, states.seats, own_rows).returns == pytest.approx(expected)
     assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(is_own))
-    folded_tree = fold_decisions(states.tree, is_own, [(1.0, first)])
+    folded_tree = fold_decisions(states.tree, is_own, [(1.0, rows_of_seat_1)])
     answer = best_response(folded_tree, states.seats, own_rows, 0)
-    policy = [a if is_own_row else b for a, b, is_own_row in zip(own_rows, first, is_own, strict=True)]
-    best = best_response(states.tree, states.seats, policy, 0)
+    policy = [a if is_own_row else b for a, b, is_own_row in zip(own_rows, rows_of_seat_1, is_own, strict=True)]
+    response = best_response(states.tree, states.seats, policy, 0)
     assert policy_values(folded_tree, states.seats, answer).returns[0] == pytest.approx(
-        full_tree_payoffs(best, first)[0]
+        full_tree_payoffs(response, rows_of_seat_1)[0]
     )
 
 
@@ -123,7 +125,7 @@ def test_cfr_converges_to_the_known_value(name, value):
 
 
 def test_uniform_rock_paper_scissors_is_a_fixed_point():
-    """Uniform play has no regret, so no step changes a single bit of it."""
+    """Uniform play has no regret, so no step changes it."""
     _, policy = solve("rock_paper_scissors", 7)
     assert all(row.tolist() == [1 / 3] * 3 for row in policy)
 

@@ -42,15 +42,15 @@ def test_groups_without_rows_have_mean_and_deviation_zero():
     assert groups.group_mean(values, ids, 4).tolist() == [0.0, 0.0, 5.0, 0.0]
     assert groups.group_std(values, ids, 4, ddof=0).tolist() == [0.0, 0.0, 1.0, 0.0]
     assert groups.group_counts(ids, 4).tolist() == [0, 0, 2, 0]
-    empty = np.zeros(0)
-    assert groups.group_mean(empty, empty.astype(np.int64), 2).tolist() == [0.0, 0.0]
-    assert groups.group_ids(empty.astype(np.int64))[1] == 0
+    no_values = np.zeros(0)
+    assert groups.group_mean(no_values, no_values.astype(np.int64), 2).tolist() == [0.0, 0.0]
+    assert groups.group_ids(no_values.astype(np.int64))[1] == 0
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-(10**12), 10**12)), min_size=1, max_size=20))
 def test_group_ids_are_equal_if_and_only_if_all_columns_are(rows):
-    first, second = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
-    ids, count = groups.group_ids(first, second)
+    first_column, second_column = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
+    ids, count = groups.group_ids(first_column, second_column)
     assert count == len(set(rows)) == len(set(ids.tolist()))
     assert all((ids[i] == ids[j]) == (rows[i] == rows[j]) for i in range(len(rows)) for j in range(len(rows)))
 
@@ -110,9 +110,9 @@ def test_mean_interval_equals_scipy():
 
 
 @given(st.floats(0, 1), st.floats(0.001, 0.499), st.floats(0.5, 0.999))
-def test_wilson_count_is_that_of_the_half_width(share, half, level):
-    low, high = statistics.wilson_ends(share, statistics.wilson_count(share, half, level), level)
-    assert (high - low) / 2 == pytest.approx(half, rel=1e-6)
+def test_wilson_count_is_that_of_the_half_width(share, half_width, level):
+    low, high = statistics.wilson_ends(share, statistics.wilson_count(share, half_width, level), level)
+    assert (high - low) / 2 == pytest.approx(half_width, rel=1e-6)
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.99))

@@ -24,15 +24,15 @@ def game_and_form(request):
 def test_payoffs_and_best_responses_are_those_of_the_tree(game_and_form):
     game, states, table, form, policies = game_and_form
     plans = [seat.plan(policy) for seat, policy in zip(form.seats, policies, strict=True)]
-    best = best_response_values(game, states, table.rows)
+    best_values = best_response_values(game, states, table.rows)
     values = exact_values(states, table.rows)
     for side, seat in enumerate(form.seats):
         matrix = form.matrix(states.tree.returns[:, side])
         payoff = matrix @ plans[1] if side == 0 else matrix.T @ plans[0]
         assert plans[side] @ payoff == pytest.approx(values.returns[side], abs=1e-12)
         policy, value = seat.best_response(payoff)
-        assert value == pytest.approx(best[side], abs=1e-9)
-        assert seat.plan(policy) @ payoff == pytest.approx(best[side], abs=1e-9)
+        assert value == pytest.approx(best_values[side], abs=1e-9)
+        assert seat.plan(policy) @ payoff == pytest.approx(best_values[side], abs=1e-9)
         np.testing.assert_allclose(seat.policy(plans[side], policies[side]), policies[side], atol=1e-12)
         action_values, state = seat.values(payoff, policies[side])
         reach_of_play = seat.reach @ plans[1 - side]
@@ -48,21 +48,21 @@ def test_an_equilibrium_has_plans_that_no_best_response_beats(game_and_form):
     _, states, _, form, _ = game_and_form
     matrix = form.matrix(states.tree.returns[:, 0])
     solution = equilibrium(form.seats, matrix)
-    best = form.seats[0].best_response(matrix @ solution.plans[1])[1]
+    best_value = form.seats[0].best_response(matrix @ solution.plans[1])[1]
     worst = -form.seats[1].best_response(-(matrix.T @ solution.plans[0]))[1]
-    assert best == pytest.approx(solution.value, abs=1e-6)
+    assert best_value == pytest.approx(solution.value, abs=1e-6)
     assert worst == pytest.approx(solution.value, abs=1e-6)
 
 
 def test_an_equilibrium_of_fewer_actions_uses_only_these(game_and_form):
     _, states, _, form, _ = game_and_form
     matrix = form.matrix(states.tree.returns[:, 0])
-    allowed = [np.zeros(seat.size, dtype=bool) for seat in form.seats]
-    for mask, seat in zip(allowed, form.seats, strict=True):
+    allowed_masks = [np.zeros(seat.size, dtype=bool) for seat in form.seats]
+    for mask, seat in zip(allowed_masks, form.seats, strict=True):
         mask[0] = True
         mask[seat.first] = True
-    solution = equilibrium(form.seats, matrix, tuple(allowed))
-    for mask, plan in zip(allowed, solution.plans, strict=True):
+    solution = equilibrium(form.seats, matrix, tuple(allowed_masks))
+    for mask, plan in zip(allowed_masks, solution.plans, strict=True):
         np.testing.assert_array_equal(plan[~mask], 0.0)
         assert plan[0] == pytest.approx(1.0)
     assert solution.value == pytest.approx(solution.plans[0] @ (matrix @ solution.plans[1]), abs=1e-9)

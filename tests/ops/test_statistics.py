@@ -49,7 +49,7 @@ def test_clusters_of_one_are_students_interval(count):
 
 
 def test_a_clustered_mean_by_hand():
-    # 6 observations, mean 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5; standard error: sqrt(sum of squares 14/9 * 3/2) / 6
+    # mean of 6 observations 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5; standard error sqrt(14/9 * 3/2) / 6
     interval = clustered_mean_interval(np.array([1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     assert interval.mean == pytest.approx(10 / 6)
     assert interval.high - interval.mean == pytest.approx(4.302652729911275 * math.sqrt(14 / 9 * 1.5) / 6)
@@ -59,9 +59,11 @@ def test_a_clustered_mean_by_hand():
 def test_repeated_observations_do_not_narrow_the_interval():
     values = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
     for interval in (clustered_mean_interval, clustered_share_interval):
-        single, repeated = interval(values, np.ones(8)), interval(100 * values, np.full(8, 100.0))
-        assert (repeated.low, repeated.high) == pytest.approx((single.low, single.high))
-        assert repeated.count == 800
+        single_interval, repeated_interval = interval(values, np.ones(8)), interval(100 * values, np.full(8, 100.0))
+        assert (repeated_interval.low, repeated_interval.high) == pytest.approx(
+            (single_interval.low, single_interval.high)
+        )
+        assert repeated_interval.count == 800
 
 
 def test_clustered_intervals_have_their_nominal_coverage():

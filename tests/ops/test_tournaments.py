@@ -29,7 +29,7 @@ def test_a_cycle_is_a_tie_in_round_robin_but_not_in_other_schemes():
     assert tournament_ranks("anchor", CYCLE).tolist() == [1.0, 0.0, 2.0]
     # seeds 1, 0, 2: 1 has a bye, 0 beats 2, then 1 beats 0
     assert tournament_ranks("single_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
-    # double: 1 has a bye, 0 beats 2; 2 is alone in the losers' bracket, 1 beats 0; 0 beats 2 there; 1 beats 0 in the final
+    # double: 1 has a bye, 0 beats 2; 1 beats 0; 0 beats 2 in the losers' bracket; 1 beats 0 in the final
     assert tournament_ranks("double_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
 
 
@@ -38,10 +38,10 @@ def test_a_second_defeat_is_needed_to_leave_double_elimination():
     scores[3, 1], scores[1, 3] = 10.0, 0.0
     scores[1, 0], scores[2, 0], scores[3, 0] = 8.0, 7.0, 1.0
     assert tournament_ranks("double_elimination", scores)[0] == 0.0
-    # seeds 0 1 2 3: 0 beats 3, 1 beats 2; 0 beats 1, 2 beats 3 (out); 1 beats 2 (out); 0 beats 1
+    # seeds 0 1 2 3: 0 beats 3, 1 beats 2; 0 beats 1, 2 eliminates 3; 1 eliminates 2; 0 beats 1
     assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 1.0, 2.0, 3.0]
     scores[2, 1], scores[1, 2] = 10.0, 0.0  # now player 2 always beats player 1
-    # 0 beats 3, 2 beats 1; 0 beats 2, 1 loses to 3 (out); 2 beats 3 (out); 0 beats 2
+    # 0 beats 3, 2 beats 1; 0 beats 2, 3 eliminates 1; 2 eliminates 3; 0 beats 2
     assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 3.0, 1.0, 2.0]
 
 
@@ -60,8 +60,9 @@ def test_losers_of_one_round_are_ordered_by_their_mean_score():
 def test_swiss_avoids_a_second_match_and_breaks_ties_by_the_opponents_points():
     # 0 beats 2, 1 beats 3; 0 beats 1, 2 beats 3: points 2, 1, 1, 0; the opponents of 1 and of 2 are 0 and 3
     assert tournament_ranks("swiss", scores_of_strengths([4, 3, 2, 1])).tolist() == [0.0, 1.5, 1.5, 3.0]
-    # eight players: after 0 1 2 3 beat 4 5 6 7, 0 beats 1, 2 beats 3, 4 beats 5, 6 beats 7; 0 beats 2; players with one point: 1 beats 3, 4 beats 6; 5 beats 7
-    # points 3 2 2 1 2 1 1 0; Buchholz, the sum of the opponents' points, of 1: 1+3+1 = 5, of 2: 1+1+3 = 5, of 4: 3+1+1 = 5; of 3: 0+2+2 = 4, of 5: 2+2+0 = 4, of 6: 2+0+2 = 4
+    # eight players, round 1: 0 1 2 3 beat 4 5 6 7; round 2: 0 beats 1, 2 beats 3, 4 beats 5, 6 beats 7
+    # round 3: 0 beats 2, 1 beats 3, 4 beats 6, 5 beats 7; points 3 2 2 1 2 1 1 0
+    # Buchholz is the sum of the opponents' points. 1, 2, 4: 1+3+1, 1+1+3, 3+1+1 = 5; 3, 5, 6: 0+2+2, 2+2+0, 2+0+2 = 4
     assert tournament_ranks("swiss", scores_of_strengths(range(8, 0, -1))).tolist() == [0, 2, 2, 5, 2, 5, 5, 7]
 
 
@@ -89,7 +90,7 @@ def test_a_consistent_order_is_found_for_any_seeding(count, seed, scheme):
 
 
 def test_swiss_by_hand_with_five_players():
-    # 4 has a bye, 0-2, 1-3; 3 has a bye, 0-1, 4-2; 2 has a bye, 0-3 (0 has met 1), 1-4. Points 3 2 2 1 1; Buchholz 4, 5, 4, 5, 4
+    # byes of 4, 3, 2; matches 0-2, 1-3; 0-1, 4-2; 0-3 (0-1 is over), 1-4. Points 3 2 2 1 1; Buchholz 4, 5, 4, 5, 4
     assert tournament_ranks("swiss", scores_of_strengths([5, 4, 3, 2, 1])).tolist() == [0, 1, 2, 3, 4]
 
 

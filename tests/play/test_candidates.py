@@ -136,7 +136,7 @@ def test_every_candidate_has_the_ids_that_the_model_saw():
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_the_number_of_plays_in_flight_changes_nothing(in_flight):
+def test_candidates_do_not_depend_on_the_number_of_plays_in_flight(in_flight):
     assert play_with_candidates(in_flight=in_flight)[0] == play_with_candidates()[0]
 
 
@@ -161,9 +161,9 @@ def test_the_turn_table_has_committed_replies_or_all_candidates():
 
 def test_every_candidate_is_packed_with_its_sampled_log_probabilities():
     episodes, _ = play_with_candidates()
-    packed = pack(episodes, candidates=True)
+    batch = pack(episodes, candidates=True)
     rows = list(ordered_turns(episodes, candidates=True))
-    assert len(packed.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
+    assert len(batch.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
     logprobs = [
         logprob
         for _, turn in rows
@@ -171,7 +171,7 @@ def test_every_candidate_is_packed_with_its_sampled_log_probabilities():
         if segment.kind == "sampled"
         for logprob in segment.logprobs
     ]
-    assert packed.logprobs.tolist() == logprobs
+    assert batch.logprobs.tolist() == logprobs
     assert len(pack(episodes).prompt_ends) == len(turn_table(episodes).reward)
 
 
@@ -248,9 +248,11 @@ def test_turns_of_a_prefix_get_no_new_candidates():
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     player, recorder = tiny_learner(game)
     spec = replace(make_specs(game, 1)[0], prefix=first_episode.turns[:3])
-    (continued,) = play([spec], {"learner": player}, candidates=Candidates(NUM_CANDIDATES, score_by_length, "best"))
-    assert [turn.action for turn in continued.turns[:3]] == [turn.action for turn in first_episode.turns[:3]]
-    assert len(recorder.sent) == NUM_CANDIDATES * len(continued.turns[3:])
+    (continued_episode,) = play(
+        [spec], {"learner": player}, candidates=Candidates(NUM_CANDIDATES, score_by_length, "best")
+    )
+    assert [turn.action for turn in continued_episode.turns[:3]] == [turn.action for turn in first_episode.turns[:3]]
+    assert len(recorder.sent) == NUM_CANDIDATES * len(continued_episode.turns[3:])
 
 
 CASES = [

@@ -31,7 +31,7 @@ class CountingRules:
         self.illegal, self.max_open = IllegalRule(rule=rule), max_open
         self.failing_call, self.fails_for = failing_call, fails_for
         self.closed = []  # for each play that was started or copied: how often it was closed
-        self.most_open = 0  # largest number of plays that were open at the same time
+        self.most_open = 0  # largest number of plays that were open simultaneously
 
     def fail(self, call, number):
         if self.failing_call == call and self.fails_for(number):
@@ -205,9 +205,9 @@ def test_playouts_and_checks_and_matches_close_their_plays():
     specs = next(requests)
     with pytest.raises(StopIteration):
         requests.send(rollout(specs, {"bot": FixedReply()}))
-    random = registry.bind("players", "random")()
-    play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
-    self_plays(all_starts(game), random, plays=2, stream=Stream.from_seed(0))
+    random_agent = registry.bind("players", "random")()
+    play_matches(game, random_agent, random_agent, games_per_seat=2, stream=Stream.from_seed(0))
+    self_plays(all_starts(game), random_agent, plays=2, stream=Stream.from_seed(0))
     assert rules.all_closed_once() and len(rules.closed) > 10
     checked_rules = CountingRules()
     check_environment(lambda: checked_rules, plays=2)

@@ -121,7 +121,7 @@ def test_a_recorded_episode_is_replayed_moment_by_moment():
     ("left", "right", "returns", "forfeited_by"),
     [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)],
 )
-def test_a_forfeit_ends_the_episode_and_two_forfeits_at_once_share_the_loss(left, right, returns, forfeited_by):
+def test_a_forfeit_ends_the_episode_and_simultaneous_forfeits_share_the_loss(left, right, returns, forfeited_by):
     _, episode = play_rounds(FixedReplies(left), FixedReplies(right))
     assert (episode.returns, episode.forfeited_by) == (returns, forfeited_by)
     assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
@@ -160,8 +160,8 @@ def test_an_episode_is_truncated_after_a_whole_moment():
 
 def test_an_episode_continues_from_whole_moments_of_another():
     _, episode = play_rounds(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
-    _, continued = play_rounds(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:4])
-    assert [turn.action for turn in continued.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
+    _, continued_episode = play_rounds(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:4])
+    assert [turn.action for turn in continued_episode.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
     with pytest.raises(RolloutError, match="All 1 groups failed"):
         play_rounds(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:3])
 
@@ -180,11 +180,11 @@ def test_playouts_start_after_whole_moments():
         playout_specs.extend(make_specs)
         return rollout(make_specs, {"a": FixedReplies(*["rock"] * 99), "b": FixedReplies(*["paper"] * 99)})
 
-    valued = run_requests(
+    results = run_requests(
         with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), rollout_again
     )[0]
     assert [len(spec.prefix) for spec in playout_specs] == [2, 2, 2, 2, 4, 4, 4, 4]
-    assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
+    assert [turn.playout for turn in results[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 
 
 def test_an_oracle_is_refused_if_plays_cannot_be_copied(monkeypatch):
@@ -240,7 +240,7 @@ def test_a_correction_is_not_shown_in_the_next_conversation(rule, num_retries):
 
 
 class LateAgent:
-    """Replies to most turns at once, but to turns of ``late_streams`` only after a pause."""
+    """Replies immediately to most turns, and after a pause to turns of ``late_streams``."""
 
     renderer, name = None, "late"
 
@@ -322,7 +322,7 @@ def test_an_act_of_a_subclass_is_used_instead_of_an_inherited_submit():
 
 
 class SlowSampler:
-    """A sampler that returns replies one at a time, out of order, and sometimes none."""
+    """A sampler that returns replies in random order, one or none per call."""
 
     def __init__(self, inner, seed):
         self.inner, self.order = inner, random_module.Random(seed)

@@ -40,8 +40,8 @@ def test_a_continued_episode_has_the_recorded_turns_token_by_token(name, rule):
     for episode_index, episode in enumerate(play(make_specs(game, 6), {"learner": agent})):
         num_illegal += sum(turn.event != "ok" for turn in episode.turns)
         for index in range(episode_index % 3, len(episode.turns) - 1, 3):
-            continued = continue_episode(game, episode, index, {"learner": agent})
-            for recorded_turn, continued_turn in zip(episode.turns[: index + 1], continued.turns, strict=False):
+            continued_episode = continue_episode(game, episode, index, {"learner": agent})
+            for recorded_turn, continued_turn in zip(episode.turns[: index + 1], continued_episode.turns, strict=False):
                 assert recorded_turn._replace(rewards={}) == continued_turn._replace(rewards={})
     assert num_illegal > 10
 
@@ -51,10 +51,10 @@ def test_later_turns_and_chance_differ_between_playouts():
     for episode in random_games(game, 10):
         if len(episode.turns) < 4:
             continue
-        continued = [continue_episode(game, episode, 0, RANDOM_AGENT, number) for number in range(20)]
-        assert {turn.agent for continuation in continued for turn in continuation.turns} == {"random"}
-        assert len({continuation.turns[1].reply for continuation in continued}) > 1
-        assert {continuation.turns[0].state_key for continuation in continued} == {episode.turns[0].state_key}
+        episodes = [continue_episode(game, episode, 0, RANDOM_AGENT, number) for number in range(20)]
+        assert {turn.agent for continuation in episodes for turn in continuation.turns} == {"random"}
+        assert len({continuation.turns[1].reply for continuation in episodes}) > 1
+        assert {continuation.turns[0].state_key for continuation in episodes} == {episode.turns[0].state_key}
     keys = {
         turn.state_key
         for number in range(60)
@@ -80,12 +80,14 @@ def test_only_trained_turns_get_values_and_nothing_else_changes():
     values = []
     for episode in random_games(game, 4):
         episode_with_one_trained_seat = replace(episode, trained=(True, False))
-        [valued] = add_playouts(game, [episode_with_one_trained_seat])
-        assert [turn._replace(playout=None) for turn in valued.turns] == list(episode_with_one_trained_seat.turns)
-        assert [turn.playout is not None for turn in valued.turns] == [
+        [episode_with_values] = add_playouts(game, [episode_with_one_trained_seat])
+        assert [turn._replace(playout=None) for turn in episode_with_values.turns] == list(
+            episode_with_one_trained_seat.turns
+        )
+        assert [turn.playout is not None for turn in episode_with_values.turns] == [
             turn.seat == 0 for turn in episode_with_one_trained_seat.turns
         ]
-        values += [turn.playout for turn in valued.turns if turn.playout is not None]
+        values += [turn.playout for turn in episode_with_values.turns if turn.playout is not None]
     assert len(set(values)) > 2 and all(-1 <= value <= 1 for value in values)
     assert add_playouts(game, []) == []
 
@@ -124,13 +126,13 @@ def test_a_position_between_two_turns_has_one_set_of_playouts():
         requests = with_playouts(
             episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), before=with_values_before
         )
-        valued, metrics = run_requests(requests, rollout_and_record)
+        results, metrics = run_requests(requests, rollout_and_record)
         assert len(specs_played) == sum(2 * (len(episode.turns) - 1 + with_values_before) for episode in episodes)
         assert metrics == {"playouts/tokens": 0.0, "playouts/failed": 0.0}  # no player of these episodes samples tokens
         unmerged_episodes, _ = run_requests(
             with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), rollout_and_record
         )
-        for merged_episode, unmerged_episode in zip(valued, unmerged_episodes, strict=True):
+        for merged_episode, unmerged_episode in zip(results, unmerged_episodes, strict=True):
             assert [turn.playout for turn in merged_episode.turns] == [turn.playout for turn in unmerged_episode.turns]
             for earlier, next_turn in zip(merged_episode.turns, merged_episode.turns[1:], strict=False):
                 assert next_turn.playout_before == (earlier.playout if with_values_before else None)

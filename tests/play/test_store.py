@@ -133,8 +133,8 @@ def test_a_file_without_a_later_column_is_read_with_its_default(tmp_path, column
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     store, stored_episodes = EpisodeStore(tmp_path / "episodes"), play_kuhn(0)
     path = store.append(1, stored_episodes)
-    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
-    pq.write_table(newer, path, write_page_checksum=True)
+    newer_table = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
+    pq.write_table(newer_table, path, write_page_checksum=True)
     with pytest.raises(
         RunError, match=r"part-000001.parquet has version 7 of the columns of episodes, and this Sparring reads up to 6"
     ):
@@ -200,16 +200,16 @@ def test_a_file_with_invalid_values_is_skipped_and_counted(tmp_path, caplog, col
 
 
 def test_lone_surrogates_are_replaced():
-    (original, *_) = play_kuhn(0)
+    (episode, *_) = play_kuhn(0)
     turns = tuple(
-        turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in original.turns
+        turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in episode.turns
     )
-    with_surrogates = replace(original, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
-    ((_, restored),) = from_bytes(to_bytes([(1, with_surrogates)]))
+    with_surrogates = replace(episode, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
+    ((_, restored_episode),) = from_bytes(to_bytes([(1, with_surrogates)]))
     assert (
-        restored.players == (ref("a?"), LEARNER)
-        and {turn.prompt for turn in restored.turns} == {"stones ?"}
-        and restored.turns[0].legal_actions[0] == "a?"
+        restored_episode.players == (ref("a?"), LEARNER)
+        and {turn.prompt for turn in restored_episode.turns} == {"stones ?"}
+        and restored_episode.turns[0].legal_actions[0] == "a?"
     )
 
 
@@ -306,10 +306,10 @@ def test_files_of_version_2_are_read(caplog):
 
 
 def test_candidates_without_their_committed_turn_are_a_damaged_file():
-    (original, *_) = play_kuhn(0)
-    turn_with_candidate = original.turns[0]._replace(candidates=(original.turns[0]._replace(candidate=1),))
+    (episode, *_) = play_kuhn(0)
+    turn_with_candidate = episode.turns[0]._replace(candidates=(episode.turns[0]._replace(candidate=1),))
     table = pq.read_table(
-        pa.BufferReader(to_bytes([(1, replace(original, turns=(turn_with_candidate, *original.turns[1:])))]))
+        pa.BufferReader(to_bytes([(1, replace(episode, turns=(turn_with_candidate, *episode.turns[1:])))]))
     )
     sink = pa.BufferOutputStream()
     pq.write_table(table.filter(pc.invert(pc.and_(table["committed"], pc.is_valid(table["state_group"])))), sink)
@@ -320,18 +320,18 @@ def test_candidates_without_their_committed_turn_are_a_damaged_file():
 def test_each_sampled_segment_keeps_the_version_of_its_weights(tmp_path):
     sampled_segment = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
     context_segment = Segment(kind="context", ids=(5,))
-    (original, *_) = play_kuhn(0)
-    first_turn = original.turns[0]._replace(
+    (episode, *_) = play_kuhn(0)
+    first_turn = episode.turns[0]._replace(
         segments=(context_segment, sampled_segment, context_segment, sampled_segment._replace(weights_version=4)),
         weights_version=4,
     )
-    original = replace(original, turns=(first_turn, *original.turns[1:]))
+    episode = replace(episode, turns=(first_turn, *episode.turns[1:]))
     store = EpisodeStore(tmp_path / "episodes")
-    path = store.append(1, [original])
-    assert list(store.episodes()) == [(1, original)]
+    path = store.append(1, [episode])
+    assert list(store.episodes()) == [(1, episode)]
     pq.write_table(pq.read_table(path).drop_columns(["run_versions"]), path, write_page_checksum=True)
-    ((_, restored),) = store.episodes()
-    assert [segment.weights_version for segment in restored.turns[0].segments] == [0, 4, 0, 4]
+    ((_, restored_episode),) = store.episodes()
+    assert [segment.weights_version for segment in restored_episode.turns[0].segments] == [0, 4, 0, 4]
 
 
 def test_three_seats_and_streams_beyond_63_bits(tmp_path):
@@ -414,8 +414,8 @@ def test_a_changed_byte_is_detected_or_changes_nothing(tmp_path):
     footer_start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # the pages are before the footer
     for position in range(4, footer_start, 23):
         path.write_bytes(data[:position] + bytes([data[position] ^ 0x10]) + data[position + 1 :])
-        damaged = store.read()
-        assert damaged.num_rows == 0 or damaged.equals(expected), position
+        content = store.read()
+        assert content.num_rows == 0 or content.equals(expected), position
 
 
 def test_files_are_ordered_by_step_beyond_a_million(tmp_path):
@@ -758,13 +758,13 @@ def test_show_prints_valid_json(trained_run):
 
 
 def test_a_manipulated_episode_is_refused_with_one_line(trained_run):
-    step, original = trained_run.episodes()[0]
+    step, episode = trained_run.episodes()[0]
     turns = tuple(
         make_turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),))
-        for make_turn in original.turns
+        for make_turn in episode.turns
     )
     with pytest.raises(RunError, match="is an invalid record"):
-        episode_lines(step, replace(original, turns=turns), {}, None)
+        episode_lines(step, replace(episode, turns=turns), {}, None)
 
 
 def test_a_turn_that_was_not_sent_is_marked():

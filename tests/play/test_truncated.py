@@ -26,7 +26,7 @@ PAY_BY_SEAT = (1.0, 2.0)  # reward of a move, by seat
 
 
 class PayingRules:
-    """An environment of four moves, in turn or two at once; each move pays its seat immediately."""
+    """An environment of four moves: one after another or two at once. Each move pays its seat immediately."""
 
     name, roles, max_turns, min_utility, max_utility = "paid", ("one", "two"), 4, 0.0, 8.0
 

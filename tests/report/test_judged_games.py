@@ -18,8 +18,8 @@ EVIL = "<script>alert(1)</script>"
 def turn(action, values, *, event="ok", best=None, seat=0, reply=None, **about):
     verdict = None
     if values is not None:
-        top = best or [name for name in values if values[name] == max(values.values())]
-        verdict = Verdict(actions=tuple(values), values=tuple(values.values()), best=frozenset(top), **about)
+        best_actions = best or [name for name in values if values[name] == max(values.values())]
+        verdict = Verdict(actions=tuple(values), values=tuple(values.values()), best=frozenset(best_actions), **about)
     legal = tuple(values or (action,))
     return Turn(
         seat, 0, "policy", "key", legal, reply or action or "zzz", action, event, {}, view="board", verdict=verdict
@@ -127,8 +127,8 @@ def test_the_page_and_progress_line_show_seen_and_unseen_states(tmp_path):
         "match/h/random/X/success": 0.5,
     }
     text = page_of(write_run(tmp_path / "run", (metrics, {})))
-    for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
-        assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
+    for game, kind, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
+        assert f'<th scope="row">{game}</th><td>{kind}</td><td>random</td><td>X</td><td>{share}' in text
     assert key_figures(metrics) == list(metrics)
     assert short_name("match_seen/g/random/X/success", single_game=True) == "success on seen starts"
     assert short_name("match/g/random/X/success", single_game=True) == "success"

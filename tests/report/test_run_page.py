@@ -45,7 +45,7 @@ def macro(name, *values, **keywords):
 @given(st.text(alphabet=st.characters()))
 def test_any_text_is_visible_and_no_markup(text):
     visible = str(mark_invisible(text))
-    assert macro("quoted", text, len(text)) == f"<bdi>{visible}</bdi>"  # in a template too
+    assert macro("quoted", text, len(text)) == f"<bdi>{visible}</bdi>"  # also in a template
     assert not [c for c in visible if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
     without_marks = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", visible)
     assert (
@@ -159,7 +159,7 @@ def test_any_series_gives_well_formed_svg(series):
 
 
 def test_figures_of_ema_and_live_weights_are_distinguished(tmp_path):
-    """NashConv is of the EMA weights and the legal rate of the live ones: in charts, and in a sentence below the results."""
+    """Charts and results say that NashConv is of the EMA weights and the legal rate of the live weights."""
     environments = "environments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
     pages = {}
     for decay in (0.0, 0.5):
@@ -178,11 +178,14 @@ def test_figures_of_ema_and_live_weights_are_distinguished(tmp_path):
     assert "All figures measure the live weights, which play and learn." in pages[0.0][0]
 
 
-def test_the_chart_of_a_run_is_exploitability_beside_its_references_or_else_what_it_learns(tmp_path):
+def test_the_chart_of_a_run_shows_nash_conv_with_references_or_else_learning_metrics(tmp_path):
     config = "name: x\nsteps: 2\nenvironments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
-    exact, sampled = {"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {"legal_rate": 1.0}
+    figures_with_nash_conv, figures_without_nash_conv = (
+        {"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0},
+        {"legal_rate": 1.0},
+    )
     charts = []
-    for number, figures in enumerate((exact, sampled)):
+    for number, figures in enumerate((figures_with_nash_conv, figures_without_nash_conv)):
         path = write_run(tmp_path / str(number), *[(figures, {})] * 2, config=config)
         charts.append(write_chart(path, tmp_path / "x.svg").read_text())
     assert "random play: 0.9167" in charts[0] and "equilibrium: 0" in charts[0] and "legal_rate" not in charts[0]
@@ -241,11 +244,12 @@ def legend_of(names):
 def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, count):
     labels, height = legend_of([f"{index}" + "x" * length for index in range(count)])
     assert len(labels) == count
-    boxes = [(x, y, x + LETTER * len(text)) for x, y, text in labels]
-    assert all(right <= WIDTH and y <= height for _, y, right in boxes)
-    for index, (x, y, right) in enumerate(boxes):
+    boxes = [(left_x, y, left_x + LETTER * len(text)) for left_x, y, text in labels]
+    assert all(right_x <= WIDTH and y <= height for _, y, right_x in boxes)
+    for index, (left_x, y, right_x) in enumerate(boxes):
         assert all(
-            other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:index]
+            other_y != y or other_right <= left_x or right_x <= other_x
+            for other_x, other_y, other_right in boxes[:index]
         )
     assert all(text.endswith("= 0.25") for _, _, text in labels)
 
@@ -263,8 +267,8 @@ def test_a_thinned_curve_keeps_its_first_and_last_point(count):
     chart = line_chart([Series(name="x", points=values)], title="t")
     points = re.search(r'<polyline points="([^"]*)"', chart)[1].split()
     assert len(points) == min(count, 400) and points[0].startswith("56.0,")
-    first, last = (float(points[end].split(",")[1]) for end in (0, -1))
-    assert count == 1 or (points[-1].startswith("546.0,") and first < last - 150)
+    first_y, last_y = (float(points[end].split(",")[1]) for end in (0, -1))
+    assert count == 1 or (points[-1].startswith("546.0,") and first_y < last_y - 150)
 
 
 def run(path, seed, values, extra=""):
@@ -283,8 +287,8 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     assert line.band[1] == (2, interval.low, interval.high)
     assert series_over_seeds("nothing", seeds) == []
     (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
-    last = mean_interval([0.2, 0.4, 0.3])
-    assert row[1:6] == (f"0.3\u00a0[{last.low:.4g},\u00a0{last.high:.4g}]", "0.2", "0.4", "0.3", "-")
+    last_interval = mean_interval([0.2, 0.4, 0.3])
+    assert row[1:6] == (f"0.3\u00a0[{last_interval.low:.4g},\u00a0{last_interval.high:.4g}]", "0.2", "0.4", "0.3", "-")
     seeds = seeds_of([run(tmp_path / "two" / "b", 7, (0.9, 0.5)), run(tmp_path / "two" / "a", 3, (0.8,))])
     assert [member.seed for member in seeds] == [3, 7]
     lines = series_over_seeds("nash_conv/kuhn_poker", seeds)
@@ -294,8 +298,8 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     ]
 
 
-def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
-    first = run(tmp_path / "a", 1, (0.9,))
+def test_runs_with_different_configurations_or_equal_seeds_are_refused(tmp_path):
+    first_run = run(tmp_path / "a", 1, (0.9,))
     with pytest.raises(ConfigError, match=r"b is not another seed of .*c: credit.name differs"):
         seeds_of(
             [
@@ -304,12 +308,12 @@ def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
             ]
         )
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
-        seeds_of([first, run(tmp_path / "d", 1, (0.9,))])
-    assert len(seeds_of([first, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
+        seeds_of([first_run, run(tmp_path / "d", 1, (0.9,))])
+    assert len(seeds_of([first_run, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
     with pytest.raises(ConfigError, match=r"scale\.lag"):  # the fleet may differ between seeds, the lag may not
-        seeds_of([first, run(tmp_path / "f", 3, (0.9,), "scale: {lag: 1}\n")])
+        seeds_of([first_run, run(tmp_path / "f", 3, (0.9,), "scale: {lag: 1}\n")])
     with pytest.raises(RunError, match="no run folder"):
-        seeds_of([first, tmp_path / "none"])
+        seeds_of([first_run, tmp_path / "none"])
 
 
 def test_the_page_of_several_seeds_names_them(tmp_path):

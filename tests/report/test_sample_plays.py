@@ -52,36 +52,41 @@ def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
     assert store_and_choose(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
     plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
     assert store_and_choose(tmp_path / "b", s1=plays) == [("The only stored step", 1, 4)]
-    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
-    late = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
-    assert store_and_choose(tmp_path / "c", s1=early, s2=late) == [
+    first_episodes = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
+    last_episodes = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
+    assert store_and_choose(tmp_path / "c", s1=first_episodes, s2=last_episodes) == [
         ("Early", 1, 1),
         ("Late", 2, 5),
     ]  # J, by its name before Q
-    assert store_and_choose(tmp_path / "c", s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == (
+    assert store_and_choose(tmp_path / "c", s1=first_episodes, s2=[*last_episodes, episode(6, 0.0, "Q", game="other")])[
+        1
+    ] == (
         "Late",
         2,
         5,
     )
-    early = [
+    first_episodes = [
         episode(0, 1.0, "Q"),
         episode(1, 1.0, "J"),
         episode(2, 2.0, "J"),
         episode(3, 2.0, "J"),
         episode(4, 2.0, "A"),
     ]
-    late = [
+    last_episodes = [
         episode(5, 1.0, "Q"),
         episode(6, 1.0, "J"),
         episode(7, 1.0, "J"),
         *(episode(number, 1.0, "K") for number in (8, 9, 10)),
     ]
-    assert store_and_choose(tmp_path / "d", s1=early, s2=late) == [
+    assert store_and_choose(tmp_path / "d", s1=first_episodes, s2=last_episodes) == [
         ("Early", 1, 2),
         ("Late", 2, 6),
     ]  # J: 3 and 2 times; Q: 1 and 1
-    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
-    assert store_and_choose(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
+    first_episodes = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
+    assert store_and_choose(tmp_path / "e", s1=first_episodes, s2=[episode(3, 1.0, "K")]) == [
+        ("Early", 1, 1),
+        ("Late", 2, 3),
+    ]
 
 
 def test_unreadable_files_are_reported_and_skipped(tmp_path):

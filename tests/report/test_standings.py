@@ -27,17 +27,17 @@ BOOK = Payoffs(
 
 def test_rows_cover_all_seats_and_exact_results_have_no_games():
     low, high = Results(games=4, wins=2, draws=1, losses=1).rate_interval()
-    first, second, other_game, third = standings_of(BOOK)
+    learner_row, member_row, other_game, team_row = standings_of(BOOK)
     expected = mean_interval([1.25, -0.5, 0.5, 0.25])  # by hand: sum 1.5, sum of squares 2.125
-    assert first[:8] == ("kuhn_poker", "learner", "past-000010", 4, 0.375, 0.625, low, high)
-    assert first[8:] == (False, pytest.approx(expected.low), pytest.approx(expected.high))
-    assert second[:6] == ("kuhn_poker", "past-000010", "learner", 3, -0.5, 1 / 3)
+    assert learner_row[:8] == ("kuhn_poker", "learner", "past-000010", 4, 0.375, 0.625, low, high)
+    assert learner_row[8:] == (False, pytest.approx(expected.low), pytest.approx(expected.high))
+    assert member_row[:6] == ("kuhn_poker", "past-000010", "learner", 3, -0.5, 1 / 3)
     assert other_game[:6] == ("nim", "learner", "past-000010", 1, -1.0, 0.0)
-    assert third == PairResults("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
-    assert second.return_low is second.return_high is other_game.return_low is None  # unknown squares; one game
+    assert team_row == PairResults("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
+    assert member_row.return_low is member_row.return_high is other_game.return_low is None  # unknown squares; one game
     assert standings_of(Payoffs()) == []
-    exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
-    payoffs = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
+    exact_results = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
+    payoffs = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact_results for seat in (0, 1)})
     (pair,) = standings_of(payoffs)
     assert pair == PairResults("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
     assert league_rows([pair])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")
@@ -79,9 +79,9 @@ def show(run, *words):
 
 
 def test_the_command_shows_the_newest_or_an_earlier_payoff_table(run):
-    completed = show(run)
-    assert completed.exit_code == 0, completed.output
-    lines = completed.stdout.splitlines()
+    result = show(run)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
     assert lines[0] == "Results of training episodes up to step 4:" and lines[2].split()[:3] == [
         "environment",
         "player",
@@ -92,7 +92,7 @@ def test_the_command_shows_the_newest_or_an_earlier_payoff_table(run):
     assert document["step"] == 2 and [(row["player"], row["opponent"]) for row in document["standings"]] == [
         ("learner", "learner")
     ]
-    # 16 plays a step, both seats, at half their weight after a step
+    # 16 plays per step in both seats; the plays of the step before have weight 0.5
     assert document["standings"][0]["games"] == 32 * 0.5 + 32
     assert document["standings"][0]["mean_return"] == pytest.approx(0)
 
@@ -100,7 +100,7 @@ def test_the_command_shows_the_newest_or_an_earlier_payoff_table(run):
 def test_missing_leagues_and_steps_give_one_line(run, tmp_path, monkeypatch):
     assert isinstance(show(run, "--step", 99).exception, CheckpointError)
     (tmp_path / "sparring-run.json").write_text("{}")
-    completed = CliRunner().invoke(cli.app, ["show", str(tmp_path), "--league"])
-    assert isinstance(completed.exception, RunError)
+    result = CliRunner().invoke(cli.app, ["show", str(tmp_path), "--league"])
+    assert isinstance(result.exception, RunError)
     monkeypatch.setattr("sparring.cli.show.standings_of", lambda payoffs: [])
     assert "No episodes count yet" in show(run).stdout

@@ -44,16 +44,16 @@ def read_metrics(path):
 
 
 def test_all_candidates_are_trained_and_stored(tmp_path):
-    trained = train(tmp_path / "run")
+    run_result = train(tmp_path / "run")
     last_metrics = [row for row in read_metrics(tmp_path / "run") if "loss" in row][-1]
     assert last_metrics["logprob_difference_max"] < 1e-4
     assert last_metrics["candidates/gain"] > 0 and last_metrics["candidates/unjudged"] == 0
     rows = (
-        trained.table("episodes")
+        run_result.table("episodes")
         .to_pandas()
-        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(run_result.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
-    assert len(rows) == len(trained.table("episodes"))  # all candidates of both seats, as both are trained
+    assert len(rows) == len(run_result.table("episodes"))  # all candidates of both seats, as both are trained
     assert rows.selected.all()
     sums = rows.groupby(["step", "episode_id", "state_group"]).agg(
         {"committed": "sum", "advantage": "sum", "candidate": "count"}
@@ -66,18 +66,18 @@ def test_all_candidates_are_trained_and_stored(tmp_path):
 
 
 def test_an_estimator_by_trajectory_gets_the_committed_replies(tmp_path):
-    trained = train(tmp_path / "run", credit={"name": "mars"}, steps=1)
+    run_result = train(tmp_path / "run", credit={"name": "mars"}, steps=1)
     rows = (
-        trained.table("episodes")
+        run_result.table("episodes")
         .to_pandas()
-        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(run_result.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
     assert (rows.selected == rows.committed).all()
     assert rows.advantage[~rows.committed].isna().all()
 
 
 @pytest.mark.parametrize("in_flight", [2, 16])
-def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
+def test_results_do_not_depend_on_the_number_of_plays_in_flight(tmp_path, in_flight):
     rollout = {"games_per_step": 16, "candidates": {"count": 3, "explore": 0.3}}
     train(tmp_path / "a", rollout=rollout, steps=2)
     train(tmp_path / "b", rollout={**rollout, "in_flight": in_flight}, steps=2)
@@ -85,14 +85,14 @@ def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
 
 
 def test_without_an_oracle_candidates_are_scored_by_rewards(tmp_path):
-    trained = train(
+    run_result = train(
         tmp_path / "run",
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
         rewards=[{"name": "format_bonus", "bonus": 1.0, "penalty": 1.0, "weight": 0.5}],
         credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"},
         steps=1,
     )
-    for _, episode in trained.episodes():
+    for _, episode in run_result.episodes():
         for turn in episode.turns:
             for reply in (turn, *turn.candidates):  # 0.5 * 1 if legal, else 0.5 * -1 and the penalty 0.5
                 assert reply.score == pytest.approx(0.5 if reply.event == "ok" else -1.0)
@@ -114,23 +114,23 @@ def weights_bytes(path, step):
 
 
 def test_as_released_only_unequal_state_groups_are_trained(tmp_path):
-    trained = train(tmp_path / "run", credit=AS_RELEASED)
+    run_result = train(tmp_path / "run", credit=AS_RELEASED)
     last_metrics = [row for row in read_metrics(tmp_path / "run") if "loss" in row][-1]
     assert last_metrics["credit/equal_share"] == pytest.approx(last_metrics["candidates/equal_share"])
     assert last_metrics["credit/skipped_update"] == 0 and last_metrics["logprob_difference_max"] < 1e-4
     rows = (
-        trained.table("episodes")
+        run_result.table("episodes")
         .to_pandas()
-        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(run_result.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
     groups = rows.groupby(["step", "episode_id", "state_group"])
-    equal = groups.score.transform("nunique") == 1
-    assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
-    unequal = rows[~equal & (rows.step == last_metrics["step"])]
-    tokens = unequal.advantage.repeat(unequal.entropies.map(len))
+    has_equal_scores = groups.score.transform("nunique") == 1
+    assert (rows.advantage[has_equal_scores] == 0).all() and (rows.selected == ~has_equal_scores).all()
+    unequal_rows = rows[~has_equal_scores & (rows.step == last_metrics["step"])]
+    tokens = unequal_rows.advantage.repeat(unequal_rows.entropies.map(len))
     assert last_metrics["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # tokens that have a loss
-    for _, unequal in rows[~equal].groupby("step"):
-        assert unequal.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal.advantage.std(
+    for _, unequal_rows in rows[~has_equal_scores].groupby("step"):
+        assert unequal_rows.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal_rows.advantage.std(
             ddof=0
         ) == pytest.approx(1, abs=1e-5)
 
@@ -191,16 +191,16 @@ def test_a_run_killed_within_a_state_group_ends_with_the_same_bytes(tmp_path, mo
 
 def test_at_grpo_compares_candidates_by_team_and_own_reward(tmp_path):
     rewards = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
-    trained = train(
+    run_result = train(
         tmp_path / "run",
         rewards=rewards,
         credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"},
         steps=1,
     )
     rows = (
-        trained.table("episodes")
+        run_result.table("episodes")
         .to_pandas()
-        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(run_result.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
     sums = rows.groupby(["step", "episode_id", "state_group"]).advantage.sum()
     assert rows.selected.all() and abs(sums).max() < 1e-5 and (rows.advantage != 0).any()
@@ -296,12 +296,12 @@ OTHER_OPTIONS = {
 
 @pytest.mark.parametrize("options_name", OTHER_OPTIONS)
 def test_candidates_work_with_other_options(options_name, tmp_path):
-    trained = sparring.train(config_with(**OTHER_OPTIONS[options_name]), run=tmp_path / "run", overwrite=True)
+    run_result = sparring.train(config_with(**OTHER_OPTIONS[options_name]), run=tmp_path / "run", overwrite=True)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     for name, value in rows[-1].items():
         if name.endswith("logprob_difference_max"):
             assert value < 1e-4
-    episodes = trained.table("episodes").to_pandas()
+    episodes = run_result.table("episodes").to_pandas()
     keys = ["step", "episode_id", "seat", "turn_index", "candidate"]
     assert not episodes.duplicated(keys).any()
     state_groups = episodes[episodes.state_group.notna()].groupby(["step", "episode_id", "state_group"])
@@ -311,9 +311,9 @@ def test_candidates_work_with_other_options(options_name, tmp_path):
         and len(state_groups)
     )
     assert (state_groups.moment.nunique() == 1).all()
-    credit = trained.table("credit").to_pandas()
+    credit = run_result.table("credit").to_pandas()
     assert not credit.duplicated(keys).any()
-    stored_episodes = [episode for _, episode in trained.episodes()]
+    stored_episodes = [episode for _, episode in run_result.episodes()]
     assert sum(len(turn.candidates) + 1 for episode in stored_episodes for turn in episode.turns) == len(episodes)
 
 
@@ -358,7 +358,7 @@ def test_preferred_candidates_become_more_probable(tmp_path, labels, reference, 
 
 @pytest.mark.parametrize("changes", [{}, {"reduction": "agent_mean"}, {"leaves": 2}, {"order": "reverse_turns"}])
 @pytest.mark.parametrize("reference", ["start", "step"])
-def test_one_and_several_passes_learn_the_same_with_a_kl_penalty(tmp_path, reference, changes):
+def test_one_and_several_passes_give_equal_weights_with_a_kl_penalty(tmp_path, reference, changes):
     losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
     metrics = []
     for micro_tokens in (8192, 40):
@@ -396,14 +396,14 @@ def knowledge_config(**changes):
 
 
 def test_scores_of_knowledge_are_stored_and_trained(tmp_path):
-    trained = sparring.train(knowledge_config(), run=tmp_path / "run")
+    run_result = sparring.train(knowledge_config(), run=tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
     assert all(row["knowledge/judged"] == row["credit/judged"] == 1.0 for row in rows if "loss" in row)
     replies = (
-        trained.table("episodes")
+        run_result.table("episodes")
         .to_pandas()
-        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(run_result.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
     assert len(replies) == 3 * 64 * 2 * 3  # steps x games x seats x candidates
     assert replies.score.notna().all()
@@ -457,14 +457,14 @@ def test_speeches_of_werewolf_are_clustered_without_player_names(tmp_path):
         warmup={"updates": 10, "games": 32},
         evaluation={"every": 9, "exact": False},
     )
-    trained = sparring.train(configuration, run=tmp_path / "run")
+    run_result = sparring.train(configuration, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
     kinds = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
     assert sorted(kinds) == ["seer speaks", "villager speaks", "wolf speaks"]
     assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in kinds.values())
-    replies = trained.table("episodes").to_pandas()
-    scored = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
-    assert len(scored) > 64 * 5 * 3 and scored.score.notna().all()
+    replies = run_result.table("episodes").to_pandas()
+    scored_replies = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
+    assert len(scored_replies) > 64 * 5 * 3 and scored_replies.score.notna().all()
 
 
 @pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])

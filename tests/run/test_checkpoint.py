@@ -29,8 +29,12 @@ def save_checkpoint(folder, step, contents):
 
 
 def load_newest(folder):
-    newest = checkpoint.load_latest(folder)
-    return newest.step, {name: (newest.path / name).read_bytes() for name in OLD_FILES}, newest.state
+    newest_checkpoint = checkpoint.load_latest(folder)
+    return (
+        newest_checkpoint.step,
+        {name: (newest_checkpoint.path / name).read_bytes() for name in OLD_FILES},
+        newest_checkpoint.state,
+    )
 
 
 def test_only_the_newest_checkpoints_stay(tmp_path):
@@ -95,12 +99,12 @@ def test_half_written_checkpoints_of_a_killed_run_are_removed(tmp_path, step):
         folder.mkdir()
         save_checkpoint(folder, 5, OLD_FILES)
         is_killed = save_until_killed(folder, step, call_number)
-        newest = checkpoint.load_latest(folder)
-        assert newest.notes == ()
+        newest_checkpoint = checkpoint.load_latest(folder)
+        assert newest_checkpoint.notes == ()
         for path in (folder / "checkpoints").glob("step_*"):
             assert checkpoint._read_state(path), path  # every folder named as a checkpoint is complete
-        checkpoint.tidy(folder, newest, keep=1)
-        assert [path.name for path in (folder / "checkpoints").iterdir()] == [newest.path.name]
+        checkpoint.tidy(folder, newest_checkpoint, keep=1)
+        assert [path.name for path in (folder / "checkpoints").iterdir()] == [newest_checkpoint.path.name]
         assert load_newest(folder)[1] in (OLD_FILES, NEW_FILES)
         if not is_killed:
             break
@@ -174,9 +178,9 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path, name, dama
         path.unlink()
     else:
         path.write_bytes(data[: len(data) // 2] if damage == "truncate" else bytes([data[0] ^ 1]) + data[1:])
-    newest = checkpoint.load_latest(tmp_path)
-    assert newest.step == 1
-    assert "step_000002 is damaged" in newest.notes[0]
+    newest_checkpoint = checkpoint.load_latest(tmp_path)
+    assert newest_checkpoint.step == 1
+    assert "step_000002 is damaged" in newest_checkpoint.notes[0]
 
 
 def test_an_error_is_raised_if_all_checkpoints_are_damaged(tmp_path):
@@ -239,7 +243,7 @@ def test_an_atomic_write_leaves_the_old_or_the_new_contents(tmp_path, monkeypatc
 
 
 def test_metrics_are_on_the_disk_before_their_checkpoint(tmp_path, monkeypatch):
-    """After a power failure the run resumes at the checkpoint, so metrics up to its step must be on the disk too."""
+    """After a power failure the run resumes at the checkpoint, so metrics up to its step must be on the disk."""
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
     events, fsync, rename = [], os.fsync, os.rename
     monkeypatch.setattr(

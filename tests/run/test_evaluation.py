@@ -26,10 +26,13 @@ def make_engine(*games, **evaluation):
             "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
-    make_engine = LocalEngine(config)
-    known = [game for game, _ in make_engine.environments]
-    return make_engine, Evaluator(
-        known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known)
+    engine = LocalEngine(config)
+    environments = [game for game, _ in engine.environments]
+    return engine, Evaluator(
+        environments,
+        config.evaluation,
+        configured_oracles(config.environments, environments),
+        SeenInitialStates(config, environments),
     )
 
 
@@ -64,7 +67,7 @@ def test_matches_depend_only_on_the_stream():
     assert evaluator.measure(policy, Stream.from_seed(4)) != metrics
 
 
-def test_a_game_too_large_to_enumerate_is_noted_and_only_played():
+def test_a_game_too_large_to_enumerate_is_played_without_exact_figures():
     engine, evaluator = make_engine("kuhn_poker", "tic_tac_toe", max_states=100)
     assert len(evaluator.notes) == 1 and "tic_tac_toe" in evaluator.notes[0]
     metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
@@ -82,7 +85,7 @@ TTT = {"name": "tic_tac_toe", "oracle": {"name": "minimax"}}
 SUDOKU = {"name": "sudoku", "options": {"blanks": 3}, "illegal": {"rule": "random"}, "oracle": {"name": "constraint"}}
 
 
-def test_games_with_an_oracle_have_regret_also_held_out_ones():
+def test_games_with_an_oracle_and_held_out_games_have_regret():
     engine, evaluator = make_engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
     metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     for role in ("X", "O"):

@@ -154,15 +154,15 @@ def open_sinks(monkeypatch):
 
 
 def test_a_failing_sink_does_not_affect_other_sinks(open_sinks, caplog):
-    failing, working = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
-    sinks = open_sinks(failing, working)
+    failing_sink, working_sink = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
+    sinks = open_sinks(failing_sink, working_sink)
     assert sinks.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
     assert sinks.write(2, {"a": 2.0}) == 0
-    assert working.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing.taken == [(2, {"a": 2.0})]
+    assert working_sink.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing_sink.taken == [(2, {"a": 2.0})]
     assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
     assert "The sink lacks step 1; it is tried again, and the run continues." in caplog.text
     sinks.close()
-    assert failing.closed and working.closed
+    assert failing_sink.closed and working_sink.closed
 
 
 def test_a_failing_sink_is_retried_at_growing_intervals_and_counted(open_sinks, caplog):

@@ -8,7 +8,7 @@ from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
-from tests.estimators import asked_of, played_for
+from tests.estimators import played_for, required_rollout
 
 MORE_THAN_TWO_SEATS = [
     ("kuhn_poker", {"players": 3}),
@@ -85,7 +85,7 @@ def test_every_estimator_runs_in_the_loop(name):
     # the returns of a zero-sum game sum to 0
     game = "tiny_hanabi" if name == "shapley" else "leduc_poker"
     for preset in (None, *registry.load("credit", name).presets):
-        changes_for_estimator = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
+        changes_for_estimator = {**changes, "rollout": {**changes["rollout"], **required_rollout(name, preset)}}
         options = {
             **REWARD_OPTIONS.get(name, {}),
             **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {}),

@@ -153,7 +153,7 @@ def test_episodes_continue_over_updates_and_segments_name_their_weights(finished
         assert versions == sorted(versions)
     assert any(
         len(sampled_segments(turn)) > 1 for episode in episodes for turn in trained_turns(episode)
-    )  # within a reply too
+    )  # also within a reply
     engine = LocalEngine(config)
     reader = Reader(engine.model, temperature=1.0, micro_tokens=config.learner.micro_tokens)
     other_differences = []
@@ -161,12 +161,12 @@ def test_episodes_continue_over_updates_and_segments_name_their_weights(finished
         for step, is_other_version in ((version - WARMUP_UPDATES, False), (version - WARMUP_UPDATES + 1, True)):
             engine.restore(path / "checkpoints" / f"step_{step:06d}")
             for episode in episodes:
-                packed = pack([episode])
+                batch = pack([episode])
                 parts = [segment for turn in trained_turns(episode) for segment in sampled_segments(turn)]
                 has_version = np.array(
                     [segment.weights_version == version for segment in parts for _ in segment.ids], bool
                 )
-                difference = np.abs(reader.logprobs(packed) - packed.logprobs)[has_version]
+                difference = np.abs(reader.logprobs(batch) - batch.logprobs)[has_version]
                 assert is_other_version or difference.max(initial=0.0) < 1e-4
                 other_differences += difference.tolist() if is_other_version else []
     assert max(other_differences) > 1e-2
@@ -203,15 +203,15 @@ def test_the_staleness_of_a_reply_is_that_of_its_oldest_weights(finished_run):
 
 def test_withheld_episodes_are_not_trained(finished_run):
     path, config, budgets = finished_run
-    trained, withheld = set(), set()
+    trained_ids, withheld_ids = set(), set()
     for file in (path / "credit").glob("*.parquet"):
-        trained |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
+        trained_ids |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
     for step, episode in EpisodeStore(path / "episodes").episodes():
         if WARMUP_UPDATES + step - 1 - min(trained_versions(episode), default=99) > config.scale.lag:
-            withheld.add(episode.group_id)
+            withheld_ids.add(episode.group_id)
     groups = {episode.episode_id: episode.group_id for episode in stored_episodes(path)}
-    assert len([group for group in groups.values() if group in withheld]) == budgets[-1].withheld > 0
-    assert trained and not {groups[group] for group in trained} & withheld
+    assert len([group for group in groups.values() if group in withheld_ids]) == budgets[-1].withheld > 0
+    assert trained_ids and not {groups[group] for group in trained_ids} & withheld_ids
 
 
 def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path):
@@ -268,15 +268,19 @@ def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_pat
 
 def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_path):
     episodes = stored_episodes(finished_run[0])[:4]
-    empty = replace(episodes[0], episode_id=999, turns=())
+    empty_episode = replace(episodes[0], episode_id=999, turns=())
     record = FreshRecord(
         EpisodeBudget(issued=9, open=5, learned=4),
         3,
-        [FreshGroup(7, "a", (episodes[1], empty)), FreshGroup(2, "b", (episodes[2], episodes[3]))],
+        [FreshGroup(7, "a", (episodes[1], empty_episode)), FreshGroup(2, "b", (episodes[2], episodes[3]))],
     )
     record.save(tmp_path)
-    restored = FreshRecord.restored(tmp_path)
-    assert (restored.account, restored.draws, restored.groups) == (record.account, 3, record.groups)
+    restored_record = FreshRecord.restored(tmp_path)
+    assert (restored_record.account, restored_record.draws, restored_record.groups) == (
+        record.account,
+        3,
+        record.groups,
+    )
     (tmp_path / "fresh.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no step had taken"):
         FreshRecord.restored(tmp_path)
@@ -445,7 +449,7 @@ def test_episodes_are_accounted_for_after_kills_of_the_training_process(tmp_path
     assert start_training(path, "--resume").wait() == 0
     accounts = [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
     assert len(accounts) == REAL_PROCESSES["steps"] and all(account.is_balanced for account in accounts)
-    # before the first checkpoint nothing has been issued twice
+    # before the first checkpoint each unit is issued once
     assert 0 == num_lost[1] < num_lost[2] < accounts[-1].lost and accounts[-1].open == 0
     ids = [episode.episode_id for episode in stored_episodes(path)]
     assert len(ids) == len(set(ids)) == accounts[-1].learned + accounts[-1].withheld

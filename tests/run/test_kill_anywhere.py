@@ -88,7 +88,7 @@ def exit_at_call(call_number, calls):
 
 
 def run_until_killed(recipe, path, *, call_number=0, seconds=None):
-    num_calls = FORK.Value("q", 0, lock=False)  # a process that is killed would keep the lock
+    num_calls = FORK.Value("q", 0, lock=False)  # a killed process keeps the lock
     return exit_code_of_life(recipe, path, exit_at_call, call_number, num_calls, seconds=seconds), num_calls.value
 
 
@@ -103,9 +103,9 @@ def fingerprint(path):
     assert (path / "report.html").is_file()
     for folder in ("checkpoints", "episodes"):
         assert not list((path / folder).glob(".*"))
-    newest = checkpoint.load_latest(path)
-    assert newest.notes == ()
-    latest_files = {file.name: file.read_bytes() for file in sorted(newest.path.iterdir())}
+    newest_checkpoint = checkpoint.load_latest(path)
+    assert newest_checkpoint.notes == ()
+    latest_files = {file.name: file.read_bytes() for file in sorted(newest_checkpoint.path.iterdir())}
     episode_files = {file.name: file.read_bytes() for file in sorted((path / "episodes").iterdir())}
     return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), latest_files, episode_files
 

@@ -1,4 +1,4 @@
-"""Several policies that learn in one league, each with its own population and mixture."""
+"""Several policies learn in one league; each policy has a population and a mixture."""
 
 import json
 from pathlib import Path
@@ -62,8 +62,8 @@ def weights_vector(model):
 
 
 def episodes_of(path, step):
-    stored = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
-    return [episode for _, episode in stored]
+    episode_list = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
+    return [episode for _, episode in episode_list]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def trained_league(tmp_path_factory):
     return path, run(path, league_config())
 
 
-def test_each_learner_has_members_of_its_own(trained_league):
+def test_each_learner_has_separate_members(trained_league):
     _, engine = trained_league
     steps = (0, 2, 4)
     assert set(engine.members) == {snapshot(step, name) for step in steps for name in ("main", "counter")}
@@ -165,9 +165,11 @@ def test_workers_change_no_byte_of_a_league(tmp_path, trained_league):
 
 def test_a_league_of_one_learner_equals_a_plain_run(tmp_path):
     league = {"every": 2, "keep": 4, "start": True, "plays": 12}
-    plain = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": league})
-    alone = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": {**league, "learners": {"main": {}}}})
-    for name, config in (("plain", plain), ("alone", alone)):
+    plain_config = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": league})
+    league_config_of_one = resolve(
+        {**BASE, "matchmaker": {"name": "pfsp"}, "league": {**league, "learners": {"main": {}}}}
+    )
+    for name, config in (("plain", plain_config), ("alone", league_config_of_one)):
         run(tmp_path / name, config)
     plain_files, alone_files = last(tmp_path / "plain"), last(tmp_path / "alone")
     assert plain_files[0] == alone_files[0] and plain_files[2] == alone_files[2]
@@ -230,7 +232,7 @@ def test_league_jsonl_lists_every_snapshot_with_its_step(tmp_path):
     run(tmp_path, config, until=5)
     assert [line["step"] for line in read_lines(tmp_path / "league.jsonl")] == [4]
     with open(tmp_path / "league.jsonl", "a") as file:
-        file.write('{"member": "past-000006", "step": 6}\n{"torn')  # as if the run was killed while it wrote
+        file.write('{"member": "past-000006", "step": 6}\n{"torn')  # the state after a kill during a write
     engine = run(tmp_path, config, resume=True)
     assert read_lines(tmp_path / "league.jsonl") == [
         {"step": 4, "member": "past-000004", "parent": "past-000000", "tag": "main"},
@@ -269,7 +271,7 @@ def test_wrong_options_of_a_league_are_refused(learners, more, message):
         league_config(learners, more=more)
 
 
-# A league in which each role has its own population: two policies for two roles, and separate weights per side.
+# A league with a population per role: two policies for two roles, and separate weights per side.
 TWO_ROLES = {
     "steps": 3,
     "threads": 1,
@@ -318,7 +320,7 @@ def test_members_meet_in_all_pairs_of_the_sides(trained_roles):
     )  # the roles differ, so the payoffs are not antisymmetric
 
 
-def test_a_role_meets_the_meta_strategy_of_the_other_side(trained_roles, monkeypatch):
+def test_a_role_plays_against_the_meta_strategy_of_the_other_side(trained_roles, monkeypatch):
     from sparring.league.meta_solvers.base import MetaStrategy
 
     def solve_first_and_last(_, game):

@@ -65,7 +65,7 @@ def test_two_runs_have_equal_bytes_and_another_seed_has_not(tmp_path, reference_
     assert fingerprint(tmp_path / "other")[0] != reference_files[0]
 
 
-def test_the_checkpoint_holds_everything(reference_files):
+def test_a_run_resumed_from_a_checkpoint_has_the_complete_state(reference_files):
     assert set(reference_files[1]) == {
         "manifest.json",
         "state.json",
@@ -80,7 +80,7 @@ def test_the_checkpoint_holds_everything(reference_files):
 
 @pytest.mark.always
 @pytest.mark.parametrize("last_step", [1, 2, 3, 5])
-def test_a_stopped_and_resumed_run_is_the_same(tmp_path, reference_files, last_step):
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(tmp_path, reference_files, last_step):
     with GracefulStop() as stop:
 
         def watch(report):
@@ -139,8 +139,8 @@ def test_old_stored_steps_are_removed_and_others_are_read(tmp_path, reference_fi
 
 @pytest.mark.slow
 def test_a_kill_while_old_steps_are_removed_changes_nothing(tmp_path, monkeypatch):
-    keep = {"store": {"every": 1, "keep": 2}}
-    train_run_in(tmp_path / "whole", **keep)
+    store_options = {"store": {"every": 1, "keep": 2}}
+    train_run_in(tmp_path / "whole", **store_options)
     expected, unlink = fingerprint(tmp_path / "whole")[2], Path.unlink
     assert len(expected) == 4
     for removal_number in range(1, 9):
@@ -153,9 +153,9 @@ def test_a_kill_while_old_steps_are_removed_changes_nothing(tmp_path, monkeypatc
 
         monkeypatch.setattr(Path, "unlink", remove_or_kill)
         with pytest.raises(KillSignal):
-            train_run_in(tmp_path / str(removal_number), **keep)
+            train_run_in(tmp_path / str(removal_number), **store_options)
         monkeypatch.setattr(Path, "unlink", unlink)
-        assert train_run_in(tmp_path / str(removal_number), resume=True, **keep).finished
+        assert train_run_in(tmp_path / str(removal_number), resume=True, **store_options).finished
         assert fingerprint(tmp_path / str(removal_number))[2] == expected, removal_number
 
 

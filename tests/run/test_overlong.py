@@ -122,13 +122,13 @@ def test_a_step_trains_the_replies_of_truncated_episodes(sections):
 def test_rows_and_sequences_of_truncated_episodes_match(game, context):
     engine = make_engine(context=context, game=game)
     episodes = episodes_of(engine)
-    packed, turns = pack(episodes), turn_table(episodes)
-    assert len(packed.prompt_ends) == len(turns.reward)
-    assert np.bincount(packed.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
-    assert max(len(packed.sequences[index]) for index in packed.distinct) <= context + 1
-    assert all(0 <= position < len(packed.sequences[index]) for index, position in packed.prompt_ends.tolist())
-    assert sorted(np.concatenate(minibatches(packed, 4, engine.root)).tolist()) == packed.with_replies.tolist()
-    assert packed.with_replies.tolist() == list(range(len(packed.distinct)))
+    batch, turns = pack(episodes), turn_table(episodes)
+    assert len(batch.prompt_ends) == len(turns.reward)
+    assert np.bincount(batch.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
+    assert max(len(batch.sequences[index]) for index in batch.distinct) <= context + 1
+    assert all(0 <= position < len(batch.sequences[index]) for index, position in batch.prompt_ends.tolist())
+    assert sorted(np.concatenate(minibatches(batch, 4, engine.root)).tolist()) == batch.with_replies.tolist()
+    assert batch.with_replies.tolist() == list(range(len(batch.distinct)))
     assert (turns.seat.max() == 0) == (context == 7) and turns.n_tokens.min() > 0
     assert store.from_bytes(store.to_bytes([(0, episode) for episode in episodes])) == [
         (0, episode) for episode in episodes
@@ -152,9 +152,13 @@ def test_a_continued_episode_is_truncated_at_the_same_turn():
             trained=truncated_episode.trained,
             prefix=prefix,
         )
-        (continued,) = play([spec], engine.agents)
-        assert continued.has_outgrown_context and continued.cut and len(continued.turns) == len(truncated_episode.turns)
-        for turn_again, first_turn in zip(continued.turns, truncated_episode.turns, strict=True):
+        (continued_episode,) = play([spec], engine.agents)
+        assert (
+            continued_episode.has_outgrown_context
+            and continued_episode.cut
+            and len(continued_episode.turns) == len(truncated_episode.turns)
+        )
+        for turn_again, first_turn in zip(continued_episode.turns, truncated_episode.turns, strict=True):
             assert (turn_again.segments, turn_again.action, turn_again.event, turn_again.truncated) == (
                 first_turn.segments,
                 first_turn.action,
@@ -189,7 +193,7 @@ def test_replies_beyond_the_context_have_no_probability():
     assert any(is_too_long) and not all(is_too_long)
 
 
-def test_the_context_of_a_pretrained_model_is_limited_too():
+def test_the_context_of_a_pretrained_model_is_also_limited():
     network = make_engine(context=64).model.network
     tokenizer = make_engine(context=64).model.tokenizer
     assert LanguageModel(network, tokenizer).context == 64

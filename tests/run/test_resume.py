@@ -21,7 +21,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.state import FILE_STATES, RunState
 from sparring.run.step import Methods, play_round
-from tests.estimators import asked_of, played_for
+from tests.estimators import played_for, required_rollout
 from tests.run.builders import fingerprint, train_in
 
 BASE_CONFIG = {
@@ -209,7 +209,7 @@ def test_resuming_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     if "critic" in registry.required_services(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
     if "credit" in changes and name not in OTHER_RUNS:
-        extra_rollout = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
+        extra_rollout = required_rollout(changes["credit"]["name"], changes["credit"]["preset"])
         changes["rollout"] = {**BASE_CONFIG.get("rollout", {}), **extra_rollout}
         if "candidates" in extra_rollout:
             changes["rewards"] = [{"name": "format_bonus"}]

@@ -34,7 +34,7 @@ from sparring.run.step import (
     rollout_metrics,
 )
 from tests.cases import every_case
-from tests.estimators import asked_of
+from tests.estimators import required_rollout
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
@@ -64,7 +64,7 @@ def test_a_step_with_no_selected_turns_changes_no_weights(name):
     critic = "critic" in registry.required_services(registry.bind("credit", name))
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
     credit = {"name": name, **dict.fromkeys(parts, "game")}
-    rollout = {"games_per_step": 16, "group_size": 4, **asked_of(name)}
+    rollout = {"games_per_step": 16, "group_size": 4, **required_rollout(name)}
     rewards = [{"name": "format_bonus"}] if "candidates" in rollout else []
     config = step_config(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout, rewards=rewards)
     engine = LocalEngine(config)

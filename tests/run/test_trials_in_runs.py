@@ -22,9 +22,9 @@ SMALL_OVERRIDES += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "
 
 
 def train_and_read_rows(tmp_path, credit):
-    trained = sparring.train("context/trial-reflections", *SMALL_OVERRIDES, f"credit={credit}", run=tmp_path / "run")
+    result = sparring.train("context/trial-reflections", *SMALL_OVERRIDES, f"credit={credit}", run=tmp_path / "run")
     keys = ["step", "episode_id", "seat", "turn_index"]
-    return trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=keys)
+    return result.table("episodes").to_pandas().merge(result.table("credit").to_pandas(), on=keys)
 
 
 def test_stored_turns_give_the_same_credit(tmp_path):
@@ -91,9 +91,9 @@ def test_a_run_killed_within_a_trial_resumes_with_the_same_bytes(tmp_path, monke
 
 def test_a_trial_beyond_the_context_is_truncated_and_counted(tmp_path):
     changes = [*SMALL_OVERRIDES, "model.context=20", "evaluation.opponents=[]"]
-    trained = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
+    result = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
     (metrics,) = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert 0 < metrics["overlong_rate"] < 1 and metrics["overlong_rate"] <= metrics["truncated_rate"]
     assert np.isfinite(metrics["loss"]) and metrics["attempt/trial/1"] is not None
-    rows = trained.table("episodes").to_pandas()
+    rows = result.table("episodes").to_pandas()
     assert rows["attempt"].max() == 2, "a random action replaces an unparsable reply, so all three attempts are played"

@@ -24,16 +24,16 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "studies").glob("*/page
 
 
 def test_verdict_words_by_hand():
-    """Of p = 0.013, 0.13 and 0.74, Holm's method decides only the first; of 0.024, 0.13 and 0.74 none."""
+    """Holm's method decides p = 0.013 of (0.013, 0.13, 0.74), but nothing of (0.024, 0.13, 0.74)."""
     sure, open_interval, no_difference = ([0.4, 0.5, 0.6, 0.3], [0.9, 0.1, 0.5, 0.0], [0.1, -0.2, 0.15, 0.0])
     gains = [mean_interval(values) for values in (sure, open_interval, no_difference)]
     assert zero_probability(gains[0]) < 0.05 / 3
     assert words_of_differences(gains, "up", "down") == ["up", "not decided", "not decided"]
     assert words_of_differences([mean_interval([-value for value in sure])], "up", "down") == ["down"]
-    weak = mean_interval([0.2, 0.5, 0.5])
+    weak_interval = mean_interval([0.2, 0.5, 0.5])
     assert (
-        0.05 / 3 < zero_probability(weak) < 0.06
-        and words_of_differences([weak, *gains[1:]], "up", "down") == ["not decided"] * 3
+        0.05 / 3 < zero_probability(weak_interval) < 0.06
+        and words_of_differences([weak_interval, *gains[1:]], "up", "down") == ["not decided"] * 3
     )
     assert decide_comparisons([]) == [] and words_of_differences([], "up", "down") == []
 

@@ -1,4 +1,4 @@
-"""The figures behind the findings of the credit lab, by hand."""
+"""Figures in the findings of the credit lab, by hand."""
 
 import pytest
 

@@ -34,10 +34,10 @@ TINY = {
 
 
 def config_of(*, choose=None, deduce=False, **options):
-    inner = {**FOUR_PLAYERS, **options, **({"deduce": True} if deduce else {})}
-    section = {"name": "werewolf", "options": inner, "illegal": dict(BASE.illegal)}
+    base_game = {**FOUR_PLAYERS, **options, **({"deduce": True} if deduce else {})}
+    section = {"name": "werewolf", "options": base_game, "illegal": dict(BASE.illegal)}
     if choose is not None:
-        section |= {"name": "choose", "options": {"environment": {"name": "werewolf", "options": inner}, **choose}}
+        section |= {"name": "choose", "options": {"environment": {"name": "werewolf", "options": base_game}, **choose}}
     return resolve({**TINY, "environments": [section]})
 
 
@@ -118,7 +118,7 @@ def test_runs_play_each_other_and_bots(tmp_path):
 
 
 def test_a_run_plays_its_initial_weights(tmp_path):
-    """An untrained run plays like its initial weights; a trained run does not."""
+    """The replies of an untrained run equal those of its initial weights; the replies of a trained run differ."""
     pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
 
     def rows_of(folder, **changes):
@@ -161,11 +161,11 @@ def test_arms_can_begin_from_other_arms_and_play_initial_weights():
     setting = {"seeds": 2, "arms": list(arms), "games": 3, "changes": []}
     options = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.run_figures}
     cells = crossed.cells(setting, arms, **options, parents={"then it": "first"}, starts={"start": "then it"})
-    first, following, matches = cells[3:]
-    assert following.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
-    assert following.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")
-    assert first.path_words == following.path_words[1:]
-    assert first.measure is not study.run_figures and following.measure is study.run_figures
+    first_run, second_run, matches = cells[3:]
+    assert second_run.after == (first_run.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
+    assert second_run.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")
+    assert first_run.path_words == second_run.path_words[1:]
+    assert first_run.measure is not study.run_figures and second_run.measure is study.run_figures
     spec = json.loads(matches.command[3])
     assert spec["starts"] == {"start": "then it"} and spec["runs"] == {"first": "first-1", "then it": "then-it-1"}
 
@@ -210,13 +210,13 @@ def test_all_arms_play_one_game_equally_often():
             assert config.learner.learning_rate == 0.0 and config.steps == 1
         else:
             games.add((config.steps, config.rollout.games_per_step))
-        begins = study.BEGINS.get(arm)  # the exported weights of the same seed
-        assert bool(begins) == (not config.warmup.updates) and begins in (None, study.START, study.CHOOSING)
+        initial_arm = study.BEGINS.get(arm)  # the run of this seed begins with the exported weights of that arm
+        assert bool(initial_arm) == (not config.warmup.updates) and initial_arm in (None, study.START, study.CHOOSING)
         folder, needed_cells = cells[arm, 1].path_words, cells[arm, 1].after
-        assert needed_cells == (((begins, 1),) if begins else ())
-        name = f"{begins}-1".replace(" ", "-")
-        assert (folder[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in folder[:2])
-        assert not begins or cells[begins, 1].folder == name
+        assert needed_cells == (((initial_arm, 1),) if initial_arm else ())
+        name = f"{initial_arm}-1".replace(" ", "-")
+        assert (folder[0] == f"model.name={{}}/../{name}/model") == bool(initial_arm) and ("--run" in folder[:2])
+        assert not initial_arm or cells[initial_arm, 1].folder == name
         assert (player_needs.candidates is not None) == arm.startswith("SLA")
         assert player_needs.deduces == (arm.startswith("SLA") and arm != study.SILENT)
     assert all(environment == bases[0] for environment in bases) and len(games) == 1
@@ -226,7 +226,7 @@ def test_all_arms_play_one_game_equally_often():
 def results(shares, seeds=2):
     """Return results in which wolves win half of the games, except for the given shares."""
 
-    def share(wolf, village, seed):
+    def share_of_wins(wolf, village, seed):
         win_share = shares.get((wolf, village), 0.5)
         return win_share[seed] if isinstance(win_share, tuple) else win_share
 
@@ -241,7 +241,7 @@ def results(shares, seeds=2):
         pairs = study._pairs(list(study.ARMS))
         cells[MATRIX, seed, 0] = {
             "found": [
-                {"first": wolf, "second": village, "won": share(wolf, village, seed) + 0.02 * seed}
+                {"first": wolf, "second": village, "won": share_of_wins(wolf, village, seed) + 0.02 * seed}
                 for wolf, village in pairs
             ]
         }

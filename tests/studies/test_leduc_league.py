@@ -84,10 +84,10 @@ def test_rows_distinguish_answers_of_arms_from_tabular_methods():
     }
     table = {"leduc_poker": {"NashConv after 1": 4.0, "NashConv, end": 0.5, "rounds": 3}}
     cells = {("mirror", 0): {"found": arm_result, "seconds": 1}, ("CFR", 0): {"found": table, "seconds": 2}}
-    first, second, third = study.rows({}, cells)
-    assert (first["arm"], first["answer"], second["answer"]) == ("mirror", "last", "uniform")
-    assert second["values"]["NashConv"] == {"0": 2.0} and second["values"]["plays"] == {"0": 9}
-    assert third["policy"] == "table" and third["values"] == {
+    row_0, row_1, row_2 = study.rows({}, cells)
+    assert (row_0["arm"], row_0["answer"], row_1["answer"]) == ("mirror", "last", "uniform")
+    assert row_1["values"]["NashConv"] == {"0": 2.0} and row_1["values"]["plays"] == {"0": 9}
+    assert row_2["policy"] == "table" and row_2["values"] == {
         "NashConv": {"0": 0.5},
         "NashConv after 1": {"0": 4.0},
         "seconds": {"0": 2},
@@ -103,7 +103,10 @@ def test_answers_along_a_run_equal_the_evaluations(tiny_league):
     assert rows[0]["last"] == pytest.approx(rows[0]["uniform"])  # the only member is the learner
     assert rows[1]["last"] != pytest.approx(rows[1]["uniform"])
     payoffs = RunFolder.open(tiny_league).checkpoint(2).state.get("payoffs", {})
-    member_values = [rows[0]["last"], rows[1]["last"]]  # with two members the equilibrium plays the one that earns more
+    member_values = [
+        rows[0]["last"],
+        rows[1]["last"],
+    ]  # with two members, the equilibrium plays the member with the larger payoff
     assert any(rows[1][answers_along.BEST] == pytest.approx(gap) for gap in member_values)
     assert "exact" not in json.dumps(payoffs)  # figures computed later are not written into the run
 

@@ -36,19 +36,19 @@ def test_held_out_opponents_do_not_occur_in_training():
 
 
 def test_training_begins_with_the_weights_after_warm_up(tmp_path):
-    quick = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
+    overrides = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
     for arm, changes in (
         (study.WARM_UP, []),
         (study.TRAINED, ["learner.learning_rate=0"]),
         ("untouched", ["warmup.updates=0"]),
     ):
-        run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *changes))
-    trained, warm, untouched = (
+        run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *overrides, *changes))
+    weights_after_training, weights_after_warm_up, initial_weights = (
         load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors")
         for arm in (study.TRAINED, study.WARM_UP, "untouched")
     )
-    assert all((trained[name] == warm[name]).all() for name in warm)
-    assert any((untouched[name] != warm[name]).any() for name in warm)
+    assert all((weights_after_training[name] == weights_after_warm_up[name]).all() for name in weights_after_warm_up)
+    assert any((initial_weights[name] != weights_after_warm_up[name]).any() for name in weights_after_warm_up)
 
 
 def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):

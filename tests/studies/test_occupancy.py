@@ -1,4 +1,4 @@
-"""State visitation by enumeration: by hand, against all draws of K replies, and against games with candidates."""
+"""State visitation by enumeration equals values by hand, all draws of K replies, and games with candidates."""
 
 import itertools
 
@@ -26,8 +26,8 @@ def test_committed_probabilities_equal_those_over_all_draws(replies, count):
     chances, scores = weights / weights.sum(), np.array([float(score) for _, score in replies])
     expected = np.zeros(len(chances))
     for draw in itertools.product(range(len(chances)), repeat=count):
-        best = max(scores[reply] for reply in draw)
-        ties = [reply for reply in draw if scores[reply] == best]
+        best_score = max(scores[reply] for reply in draw)
+        ties = [reply for reply in draw if scores[reply] == best_score]
         for reply in ties:
             expected[reply] += np.prod(chances[list(draw)]) / len(ties)
     assert committed(chances, scores, count) == pytest.approx(expected)

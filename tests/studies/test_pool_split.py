@@ -23,10 +23,10 @@ OPTIONS = {"kinds": 2, "most": 1, "total": 6, "scenarios": 10, "values": "oppose
 
 
 def game(count=4, **options):
-    inner = {"name": "pool_split", "options": {**OPTIONS, **options}}
+    base_game = {"name": "pool_split", "options": {**OPTIONS, **options}}
     return make_game(
         "repeated",
-        options={"environment": inner, "rounds": count, "recall": True},
+        options={"environment": base_game, "rounds": count, "recall": True},
         illegal={"rule": "random", "penalty": 0.5},
     )
 
@@ -101,10 +101,10 @@ def test_claiming_all_halves_the_pool_and_claiming_preferences_is_optimal():
 
 def test_claims_are_counted_by_the_previous_claim_of_the_other_player():
     """Both claim all, one item, all, all. After a claim of all, 2 of 4 claims are all; after less, 2 of 2."""
-    recorded = rounds.play_rounds(game(), frozenset(), (agent := scripted_claims("1 1", "0 1"), agent), 3)
-    figures = rounds.strategy(recorded.rounds)
+    recorded_rounds = rounds.play_rounds(game(), frozenset(), (agent := scripted_claims("1 1", "0 1"), agent), 3)
+    figures = rounds.strategy(recorded_rounds.rounds)
     assert (figures[rounds.ALL], figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
-    # seat 0 claims all and then less, seat 1 less and then all; each claim counts under the previous claim of the other
+    # seat 0 claims all and then less, seat 1 less and then all; a claim is counted by the opponent's previous claim
     claims = ((1, 2), ((1, 2), (0, 2)))
     figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, previous=claims)])
     assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (1.0, 0.0)
@@ -131,20 +131,20 @@ def test_each_learner_plays_the_other_from_both_seats(monkeypatch, tmp_path):
 def test_only_rounds_unseen_in_training_are_counted():
     bank = another_bank(game())
     training_scenarios = game().starts()
-    recorded = rounds.play_rounds(bank, training_scenarios, (agent := scripted_claims(), agent), 20)
-    assert 0 < len(recorded.rounds) < 80 and not training_scenarios & {
-        recorded_round.scenario for recorded_round in recorded.rounds
+    recorded_rounds = rounds.play_rounds(bank, training_scenarios, (agent := scripted_claims(), agent), 20)
+    assert 0 < len(recorded_rounds.rounds) < 80 and not training_scenarios & {
+        recorded_round.scenario for recorded_round in recorded_rounds.rounds
     }
     with pytest.raises(GameError, match="all initial states occur in training"):
         rounds.play_rounds(bank, bank.starts(), (agent, agent), 2)
 
 
 def test_recorded_rounds_are_the_rounds_with_payoffs():
-    recorded = rounds.play_rounds(
+    recorded_rounds = rounds.play_rounds(
         game(3), frozenset(), (scripted_claims("0 1", "1 0"), scripted_claims("1 1", "0 1")), 5
     )
-    for begin in range(0, 15, 3):
-        assert [recorded_round.claims for recorded_round in recorded.rounds[begin : begin + 3]] == [
+    for first_round in range(0, 15, 3):
+        assert [recorded_round.claims for recorded_round in recorded_rounds.rounds[first_round : first_round + 3]] == [
             ((0, 1), (1, 1)),
             ((1, 0), (0, 1)),
             ((1, 1), (1, 1)),
@@ -186,9 +186,9 @@ def test_both_learners_are_trained_and_play_each_other(tmp_path, monkeypatch):
     assert figures["naive"] == {rounds.SUM: 0.9, "points a round after 10": 1.0, "points a round after 20": 1.5}
     assert figures["alignment"].pop("seconds") >= 0 and figures["alignment"] == figures["naive"]
     cells = {(3,): {"found": {**figures, "alignment": {**figures["alignment"], "seconds": 2.0}}, "seconds": 1.0}}
-    first, second = study.rows(study.STUDY.setting, cells)
-    assert (first["arm"], second["arm"], first["starts"]) == ("naive", "alignment", "unseen")
-    assert first["values"]["seconds"] == {"3": 1.0} and second["values"]["seconds"] == {"3": 2.0}
+    first_row, second_row = study.rows(study.STUDY.setting, cells)
+    assert (first_row["arm"], second_row["arm"], first_row["starts"]) == ("naive", "alignment", "unseen")
+    assert first_row["values"]["seconds"] == {"3": 1.0} and second_row["values"]["seconds"] == {"3": 2.0}
 
 
 def row(arm, **figures):

@@ -53,15 +53,15 @@ def test_recipes_in_words():
 
 
 def test_a_difference_is_reported_per_game_and_only_if_significant():
-    different = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
-    assert claims.plateau(different).verdict == "confirmed in Kuhn"
+    study_results = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
+    assert claims.plateau(study_results).verdict == "confirmed in Kuhn"
     assert claims.plateau(results()).verdict == "not decided in Kuhn"
-    different = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
-    assert claims.plateau(different).verdict == "the reverse in Kuhn"
-    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(different).figures
+    study_results = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
+    assert claims.plateau(study_results).verdict == "the reverse in Kuhn"
+    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(study_results).figures
 
 
-def test_monotone_needs_a_rise_of_psro_and_none_of_anytime_psro():
+def test_the_claim_monotone_requires_that_only_psro_rises():
     assert claims.monotone(results(row("PSRO Nash", rise=0.1))).verdict == "confirmed"
     assert claims.monotone(results()).verdict == "refuted"
     both_rise = results(row("PSRO Nash", rise=0.1), row("anytime PSRO", rise=0.1))
@@ -87,7 +87,7 @@ def test_the_largest_change_of_rank_is_named():
     assert claim.verdict.startswith("confirmed") and f"Kuhn vanilla, {count + 4} to 1 of {count + 4}" in claim.figures
 
 
-def test_a_page_of_few_algorithms_has_no_claims_and_one_of_all_has_them():
+def test_only_a_page_of_all_algorithms_has_claims():
     document = dict(results().document)
     assert "## The survey's claims" in self_play.page(Results(document))
     few_algorithms = {**document, "rows": document["rows"][:2]}

@@ -98,12 +98,12 @@ def test_the_labs_rows_keep_every_figure_and_interval():
     result = {"settings": {}, "game": {"game": "kuhn_poker", "rows": rows}}
     cells = {("kuhn_poker",): {"found": result}}
     assert credit_lab.KEYS == credit_page.KEYS
-    first, second = credit_lab.rows({"games": ["kuhn_poker"]}, cells)
-    assert first["values"]["bias"] == {"0": 0.5} and first["intervals"]["bias"] == [0.25, 0.75]
-    assert first["values"]["seconds"] == {"0": 0.01} and "seconds" not in first["intervals"]
-    assert "zeros" not in first["values"]
-    assert (second["refused"], second["starts"]) == ("why", "all")
-    assert errors_of_row(first) == errors_of_row(second) == []
+    first_row, second_row = credit_lab.rows({"games": ["kuhn_poker"]}, cells)
+    assert first_row["values"]["bias"] == {"0": 0.5} and first_row["intervals"]["bias"] == [0.25, 0.75]
+    assert first_row["values"]["seconds"] == {"0": 0.01} and "seconds" not in first_row["intervals"]
+    assert "zeros" not in first_row["values"]
+    assert (second_row["refused"], second_row["starts"]) == ("why", "all")
+    assert errors_of_row(first_row) == errors_of_row(second_row) == []
 
 
 def test_all_team_arms_have_equal_games_including_those_of_members():

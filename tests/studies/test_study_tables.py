@@ -80,8 +80,8 @@ def test_equal_values_are_counted_and_the_largest_difference_is_named(root):
 
 
 def test_results_without_common_rows_are_not_compared(root):
-    (quick,) = study_tables.compare_with_published("x", {**DOCUMENT, "note": QUICK_NOTE})
-    assert "none compared, as a quick run's figures measure nothing" in quick
+    (message,) = study_tables.compare_with_published("x", {**DOCUMENT, "note": QUICK_NOTE})
+    assert "none compared, as a quick run's figures measure nothing" in message
     other_document = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
     assert study_tables.compare_with_published("x", other_document)[1] == "Both files have no value in common."
     assert study_tables.compare_with_published("y", DOCUMENT) == [

@@ -148,11 +148,11 @@ def test_claims_count_comparisons_over_widths_paired_by_seed():
         "3 of 3 comparisons",
         "2 of 3 comparisons",  # 0.7 against 0.8
     ]
-    equal_arms = study_results({study.START: (0.2, 0.2, 0.2, 0.2)})  # an undecided comparison does not count as held
+    equal_arms = study_results({study.START: (0.2, 0.2, 0.2, 0.2)})  # an undecided claim is not counted as confirmed
     assert "| A wider team is worse before training | 0 of 3 comparisons |" in page.claims(equal_arms)
 
 
-def test_a_study_of_a_few_arms_has_tables_too():
+def test_a_study_of_a_few_arms_also_has_tables():
     results = study_results({arm: F1_BY_ARM[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
     assert all(make(results) for make in page.SECTIONS.values())
     assert "| A wider team is worse before training | not measured |" in page.claims(results)

@@ -1,4 +1,4 @@
-"""`check_picture` refuses pictures that run scripts, fetch files, or show what a seat must not see."""
+"""`check_picture` refuses pictures that run scripts, fetch files, or show private information of other seats."""
 
 import random
 
@@ -50,7 +50,7 @@ def test_a_text_that_is_no_accessible_svg_is_refused(svg):
 
 
 class CoinGame:
-    """An environment in which each of two seats knows one coin; ``picture`` and ``sentence`` choose what is shown."""
+    """An environment in which each of two seats knows one coin; ``picture`` and ``sentence`` select the shown parts."""
 
     roles, max_turns, min_utility, max_utility = ("left", "right"), 2, 0.0, 0.0
 

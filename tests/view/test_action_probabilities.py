@@ -126,11 +126,11 @@ def test_a_conversation_contains_only_the_seats_text():
             Segment("sampled", (44,)),
         )
     )
-    recorded = episode(
+    recorded_episode = episode(
         0, turn_of_seat(0, 10), turn_of_seat(1, 20), turn_with_two_replies, turn_of_seat(0, 50, conversation=1)
     )
-    assert policy.prompt_ids(recorded, 2) == (10, 11, 12, 40, 41)
-    assert policy.prompt_ids(recorded, 3) == (50,)
+    assert policy.prompt_ids(recorded_episode, 2) == (10, 11, 12, 40, 41)
+    assert policy.prompt_ids(recorded_episode, 3) == (50,)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_without_a_checkpoint_or_a_model_a_reason_is_given(open_client, trained_
 
 def test_a_replaced_run_or_a_missing_snapshot_gives_a_one_line_error(open_client, trained_run, tmp_path, questions):
     folder = shutil.copytree(trained_run, tmp_path / "kuhn")
-    recorded = stored_episodes(trained_run, 3)[0]
-    write_step(folder, 4, [episode(7, *recorded.turns, agents=("past-000777", "past-000777"))])
+    recorded_episode = stored_episodes(trained_run, 3)[0]
+    write_step(folder, 4, [episode(7, *recorded_episode.turns, agents=("past-000777", "past-000777"))])
     answer = ask(open_client(folder), 4, 7, 0)
     assert answer.status_code == 200 and "past-000777" in answer.json()["why"] and "actions" not in answer.json()
     folder = shutil.copytree(trained_run, tmp_path / "replaced")

@@ -39,15 +39,15 @@ def test_an_episode_has_all_recorded_fields(client):
     assert (replay["previous"], replay["next"], replay["siblings"]) == (None, 41, 2)
     assert replay["missing"] == [] and replay["pictures"] is True
     assert replay["scale"]["advantage"] == 0.5 and replay["scale"]["entropy"] == pytest.approx(0.6)
-    first, second = replay["turns"]
-    assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (
+    first_turn, second_turn = replay["turns"]
+    assert (first_turn["index"], first_turn["seat"], first_turn["hidden"], first_turn["told"], first_turn["legal"]) == (
         0,
         0,
         False,
         "you hold the secret card K",
         ["pass", "bet"],
     )
-    assert first["credit"] == {
+    assert first_turn["credit"] == {
         "selected": True,
         "replayed": False,
         "reward": 1.0,
@@ -57,18 +57,18 @@ def test_an_episode_has_all_recorded_fields(client):
         "value_target": None,
     }
     assert (
-        second["oracle"]["values"] == [0.5, -1.0]
-        and second["oracle"]["best"] == ["pass"]
-        and second["oracle"]["regret"] == 1.5
+        second_turn["oracle"]["values"] == [0.5, -1.0]
+        and second_turn["oracle"]["best"] == ["pass"]
+        and second_turn["oracle"]["regret"] == 1.5
     )
-    prompt, sampled = first["segments"]
+    prompt, reply = first_turn["segments"]
     assert (prompt["kind"], prompt["length"], prompt["tokens"]) == ("prompt", 3, None)
-    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in sampled["tokens"]] == [
+    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in reply["tokens"]] == [
         (13, -0.5, 0.6, 0.5),
         (2, -0.25, 0.1, 0.5),
     ]
-    assert replay["decoded"] is True and prompt["text"].startswith("<begin> ") and sampled["text"].endswith(" <end>")
-    assert "".join(token["text"] for token in sampled["tokens"]) == sampled["text"]
+    assert replay["decoded"] is True and prompt["text"].startswith("<begin> ") and reply["text"].endswith(" <end>")
+    assert "".join(token["text"] for token in reply["tokens"]) == reply["text"]
 
 
 def test_hidden_turns_have_only_their_position_and_the_critical_path(client):
@@ -101,8 +101,8 @@ def test_the_viewer_and_sparring_show_agree(client, tmp_path_factory):
 
 @pytest.mark.parametrize("path", [EPISODE_URL, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
 def test_a_seat_gets_no_private_data_of_another_seat(client, path):
-    first, second = (client.get(f"{path}?seat={seat}").text for seat in (0, 1))
-    for card, text in (("J", first), ("K", second)):
+    text_of_seat_0, text_of_seat_1 = (client.get(f"{path}?seat={seat}").text for seat in (0, 1))
+    for card, text in (("J", text_of_seat_0), ("K", text_of_seat_1)):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
     assert "bet" not in [
@@ -138,24 +138,24 @@ def test_addresses_without_valid_numbers_are_refused(client, path):
 def test_a_group_names_the_first_turn_at_which_its_episodes_differ(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     equal_episodes = [episode(0, group=0), episode(1, group=0)]
-    different = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
-    shorter = episode(4, turn(0, "pass"), group=3)
-    write_step(folder, 1, [*equal_episodes, different, episode(3, group=3), shorter])
+    other_player = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
+    shorter_episode = episode(4, turn(0, "pass"), group=3)
+    write_step(folder, 1, [*equal_episodes, other_player, episode(3, group=3), shorter_episode])
     client = open_client(folder)
     assert client.get("/api/runs/0/groups/1/0").json()["part"] == 1
     assert client.get("/api/runs/0/groups/1/3").json()["part"] == 1
     members = client.get("/api/runs/0/groups/1/0").json()["members"]
     assert [member["actions"] for member in members] == [["pass", "bet"], ["pass", "bet"], ["pass", "pass"]]
-    hidden = client.get("/api/runs/0/groups/1/0?seat=0").json()
-    assert hidden["part"] is None and hidden["members"][2]["actions"] == ["pass", None]
+    group_of_seat_0 = client.get("/api/runs/0/groups/1/0?seat=0").json()
+    assert group_of_seat_0["part"] is None and group_of_seat_0["members"][2]["actions"] == ["pass", None]
 
 
 def test_candidates_and_missing_or_unusable_records_are_shown(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     candidate_turn = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
     write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(candidate_turn,)), turn(1, "bet"))])
-    first = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
-    (candidate,) = first["candidates"]
+    first_turn = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
+    (candidate,) = first_turn["candidates"]
     assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == (
         "fold",
         "illegal",
@@ -271,11 +271,11 @@ def reads(monkeypatch):
 
 def test_an_episode_is_read_once_until_its_file_changes_or_is_removed(run_folder, reads):
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
-    first = episodes.find(run, 10, 40)
-    assert episodes.find(run, 10, 40) is first and reads == [(10, 40)]
-    assert first == episode_replay.Episodes().find(run, 10, 40)
-    assert first.episode.episode_id == 40 and len(first.credit) == 2
-    assert first.episode.returns == (-1.0, 1.0)
+    episode_read = episodes.find(run, 10, 40)
+    assert episodes.find(run, 10, 40) is episode_read and reads == [(10, 40)]
+    assert episode_read == episode_replay.Episodes().find(run, 10, 40)
+    assert episode_read.episode.episode_id == 40 and len(episode_read.credit) == 2
+    assert episode_read.episode.returns == (-1.0, 1.0)
     run_writer.write_step(run_folder, 10, [run_writer.episode(40, returns=(2.0, -2.0))])
     assert episodes.find(run, 10, 40).episode.returns == (2.0, -2.0)
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()

@@ -1,4 +1,4 @@
-"""The weights of a league's members by the meta-solver of the run or by another one, and leagues that have no weights."""
+"""Weights of league members by the meta-solver of the run or a chosen one, and leagues without weights."""
 
 import json
 from dataclasses import replace
@@ -33,8 +33,8 @@ def payoff_table(payoffs, names=NAMES, games=100, environment=KUHN):
     return Payoffs(rows)
 
 
-def cycle(a, b, c):
-    return [[0, a, -c], [-a, 0, b], [c, -b, 0]]
+def cycle(member_a, member_b, member_c):
+    return [[0, member_a, -member_c], [-member_a, 0, member_b], [member_c, -member_b, 0]]
 
 
 def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30):
@@ -247,22 +247,24 @@ def test_payoffs_of_several_environments_are_weighted_or_one_is_chosen(open_clie
 SEPARATE_SIDES = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
 
 
-def table_of_sides(first, environment=KUHN, second=1):
+def table_of_sides(payoffs_of_side_0, environment=KUHN, payoffs_of_side_1=1):
     """Return the payoff table of separate sides, by members of both sides; None means no games."""
     rows = {}
-    for i, payoffs in enumerate(first):
-        for j, payoff in enumerate(payoffs):
+    for row, payoffs in enumerate(payoffs_of_side_0):
+        for column, payoff in enumerate(payoffs):
             if payoff is not None:
-                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = results_of_payoff(100, payoff)
-                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = results_of_payoff(100, -payoff)
+                rows[Row(environment, 0, ref(NAMES[row]), ref(NAMES[column]))] = results_of_payoff(100, payoff)
+                rows[Row(environment, payoffs_of_side_1, ref(NAMES[column]), ref(NAMES[row]))] = results_of_payoff(
+                    100, -payoff
+                )
     return Payoffs(rows)
 
 
 @pytest.mark.parametrize("second", [1, 2])
 def test_separate_sides_have_separate_weights_and_payoffs(open_client, tmp_path, second):
-    """With payoffs 0.6, 0 / 0.2, 0.4 of the first side, the equilibrium is p = 1/4 and q = 1/2; the third member always loses."""
+    """Payoffs of side 0 are 0.6, 0 / 0.2, 0.4, so p = 1/4 and q = 1/2; the third member always loses."""
     other_rows = payoff_table([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # this environment has no weight
-    payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
+    payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], payoffs_of_side_1=second)
     run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=SEPARATE_SIDES)
     client = open_client(run)
     document = client.get("/api/runs/0/meta").json()

@@ -100,9 +100,9 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page():
-    shared = Page()
-    yield shared
-    shared.plays.close()
+    shared_page = Page()
+    yield shared_page
+    shared_page.plays.close()
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_a_hint_is_the_verdict_of_the_games_oracle(page):
 
 
 def test_no_hidden_data_is_sent_before_the_end(page):
-    """Two deals that the seat cannot distinguish give the same bytes."""
+    """Two deals that the seat cannot distinguish give equal bytes."""
     deals_by_prompt = {}
     for seed in range(40):
         state = page.begin("kuhn_poker", key=f"deal-{seed}", against="scripted preference=[bet]", seed=seed, status=400)
@@ -194,15 +194,15 @@ def test_simultaneous_moves_of_others_are_not_sent(environment):
 def test_a_repeated_request_changes_nothing_and_the_next_episode_has_a_new_deal(page):
     state = page.begin("tic_tac_toe", key="once", against="random", seed=4)
     assert page.begin("tic_tac_toe", key="once", against="random", seed=4) == state
-    first = page.wait_until_idle(page.move(state, "b2"))
-    assert page.move(state, "b2") == first
+    final_page = page.wait_until_idle(page.move(state, "b2"))
+    assert page.move(state, "b2") == final_page
     assert "turn 0 is not due" in page.move(state, "a1", 409)["error"]
-    assert "turn 7 is not due" in page.move(first, "a1", 409, turn=7)["error"]
-    assert "episode 2 is not" in page.move(first, "a1", 409, play=2)["error"]
-    second = page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random")
-    assert second["play"] == 2 and second["seat"] == 1 and second["past"] == []
-    assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == second
-    assert "episode 1 is not" in page.move(first, "a1", 409)["error"]
+    assert "turn 7 is not due" in page.move(final_page, "a1", 409, turn=7)["error"]
+    assert "episode 2 is not" in page.move(final_page, "a1", 409, play=2)["error"]
+    next_page = page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random")
+    assert next_page["play"] == 2 and next_page["seat"] == 1 and next_page["past"] == []
+    assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == next_page
+    assert "episode 1 is not" in page.move(final_page, "a1", 409)["error"]
     page_state = page.begin("kuhn_poker", key="deals", against="random")
     seeds = set()
     for play in range(1, 5):
@@ -350,10 +350,10 @@ def test_episodes_against_a_run_are_stored_in_its_folder_played(run):
     assert state["run"] == "poker" and state["players"] == ["policy, step 1", "you"]
     final_state = page.play_to_end(state)
     assert final_state["stored"] == {"number": 1, "why": None}
-    ((_, stored),) = EpisodeStore(run / "played" / "episodes").episodes()
-    assert stored.agents == ("past-000001", "person-you")
-    assert [turn.reply for turn in stored.turns] == [turn["reply"] for turn in final_state["end"]["turns"]]
-    assert stored.returns == tuple(final_state["end"]["returns"])
+    ((_, episode),) = EpisodeStore(run / "played" / "episodes").episodes()
+    assert episode.agents == ("past-000001", "person-you")
+    assert [turn.reply for turn in episode.turns] == [turn["reply"] for turn in final_state["end"]["turns"]]
+    assert episode.returns == tuple(final_state["end"]["returns"])
     judged_state = page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))
     ((_, stored_episode),) = EpisodeStore(run / "played" / "episodes").episodes()
     assert [regret(turn) for turn in stored_episode.turns] == [turn["regret"] for turn in judged_state["end"]["turns"]]
@@ -371,11 +371,11 @@ def test_a_mixture_of_the_run_can_play_and_the_drawn_member_is_recorded(tmp_path
     assert page.client.get("/play", params={"run": "0"}).json()["against"][0]["said"] == "mixture of members, step 2"
     final_state = page.play_to_end(page.wait_until_idle(page.begin(None, run=0, seat=0, seed=5)))
     assert final_state["players"] == ["you", "mixture of 3 members, step 2"]
-    ((_, stored),) = EpisodeStore(path / "played" / "episodes").episodes()
-    assert stored.players[1] in MEMBERS and final_state["end"]["drawn"].endswith(stored.agents[1])
+    ((_, episode),) = EpisodeStore(path / "played" / "episodes").episodes()
+    assert episode.players[1] in MEMBERS and final_state["end"]["drawn"].endswith(episode.agents[1])
     page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))
     ((_, stored_episode),) = EpisodeStore(path / "played" / "episodes").episodes()
-    assert stored_episode.agents == stored.agents
+    assert stored_episode.agents == episode.agents
     page.plays.close()
 
 
@@ -447,7 +447,7 @@ def test_an_overwritten_or_removed_run_is_read_again(run, tmp_path):
 @pytest.mark.slow
 def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(play_worker, "ORACLE_SECONDS", 5.0)
-    worker, stream, finished = PlayWorker([], None), Stream.from_seed(1), []
+    worker, stream, finished_games = PlayWorker([], None), Stream.from_seed(1), []
     for name in Lobby().environments:
         for seat in range(len(worker.on_options(None, name)["roles"])):
             seat_request = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
@@ -463,9 +463,9 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
             assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
             deadline = worker(["judge", name, 1])["end"]
             assert (deadline["judgement"] is None) == bool(deadline["why"]), (name, seat, deadline)
-            finished.append(worker._sessions[name].interactive.episode)
-            assert store_episode(tmp_path, finished[-1]) == len(finished)
-    assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == finished
+            finished_games.append(worker._sessions[name].interactive.episode)
+            assert store_episode(tmp_path, finished_games[-1]) == len(finished_games)
+    assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == finished_games
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ PRELOAD_LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w./-]+)" 
 COMMON_MODULES = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
 
 
-def test_a_view_preloads_what_its_modules_import():
+def test_a_view_preloads_the_imports_of_its_modules():
     extra_modules = {"workers.js", "charts.js", "vendor/uPlot.esm.js", "format.js", "lanes.js", "run_choice.js"}
     modules = static_pages.modules("workers")
     assert set(modules) == COMMON_MODULES | extra_modules and len(modules) == len(set(modules))

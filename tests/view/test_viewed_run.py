@@ -42,17 +42,19 @@ def test_a_row_of_the_table_describes_a_run(open_client, run_folder):
 
 def test_the_state_is_read_from_the_folder(open_client, tmp_path):
     complete_run = write_run(tmp_path / "whole")
-    empty = write_run(tmp_path / "empty", steps=())
+    empty_run = write_run(tmp_path / "empty", steps=())
     for name in ("metrics.jsonl", "timing.jsonl", "health.jsonl"):
-        (empty / name).unlink()
-    stopped = write_run(tmp_path / "stopped")
-    (stopped / "config.yaml").write_text((stopped / "config.yaml").read_text().replace("steps: 30", "steps: 40"))
-    training = write_run(tmp_path / "held")
-    (training / ".lock-holder").write_text(str(os.getpid()))
-    broken = write_run(tmp_path / "broken")
-    (broken / "config.yaml").write_text("a: [")
-    newer = write_run(tmp_path / "newer")
-    (newer / "sparring-run.json").write_text('{"format": 2}')
+        (empty_run / name).unlink()
+    stopped_run = write_run(tmp_path / "stopped")
+    (stopped_run / "config.yaml").write_text(
+        (stopped_run / "config.yaml").read_text().replace("steps: 30", "steps: 40")
+    )
+    training_run = write_run(tmp_path / "held")
+    (training_run / ".lock-holder").write_text(str(os.getpid()))
+    broken_run = write_run(tmp_path / "broken")
+    (broken_run / "config.yaml").write_text("a: [")
+    newer_run = write_run(tmp_path / "newer")
+    (newer_run / "sparring-run.json").write_text('{"format": 2}')
     client = open_client(tmp_path)
     states = {row["name"]: row["state"] for row in client.get("/api/runs").json()["runs"]}
     assert states == {
@@ -116,12 +118,12 @@ def test_seeds_of_one_configuration_are_a_family(open_client, tmp_path):
 
 def test_curves_have_four_axes(open_client, run_folder):
     client = open_client(run_folder)
-    ends = {}
-    for x in ("step", "plays", "tokens", "seconds"):
-        curve = client.get(f"/api/runs/0/series?names=loss,seconds/round&x={x}").json()["series"]["loss"]
+    last_values = {}
+    for axis in ("step", "plays", "tokens", "seconds"):
+        curve = client.get(f"/api/runs/0/series?names=loss,seconds/round&x={axis}").json()["series"]["loss"]
         assert curve["step"] == list(range(1, 31)) and curve["y"][1] == 0.5 and not curve["thinned"]
-        ends[x] = curve["x"][-1]
-    assert ends == {"step": 30, "plays": 120, "tokens": 600, "seconds": 15}
+        last_values[axis] = curve["x"][-1]
+    assert last_values == {"step": 30, "plays": 120, "tokens": 600, "seconds": 15}
     assert client.get("/api/runs/0/series?names=loss&x=inches").status_code == 400
     assert client.get("/api/runs/0/series?names=none").json()["series"] == {}
     legal = client.get("/api/runs/0/series?names=legal_rate").json()["series"]["legal_rate"]
@@ -130,23 +132,23 @@ def test_curves_have_four_axes(open_client, run_folder):
 
 def test_only_new_complete_lines_are_sent(open_client, run_folder):
     client = open_client(run_folder)
-    first = client.get("/api/runs/0/series?names=loss").json()
-    assert first["from_start"] and len(first["events"]) == 1
+    first_answer = client.get("/api/runs/0/series?names=loss").json()
+    assert first_answer["from_start"] and len(first_answer["events"]) == 1
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write('{"step": 31, "loss": 0.')
-    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first_answer['cursor']}").json()
     assert not next_answer["from_start"] and next_answer["series"]["loss"]["y"] == [] and next_answer["events"] == []
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write("5}\n")
-    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first_answer['cursor']}").json()
     assert next_answer["series"]["loss"] == {"step": [31], "x": [31.0], "y": [0.5], "thinned": False}
 
 
-def test_a_figure_without_its_x_value_waits(open_client, run_folder):
+def test_a_figure_is_sent_when_its_x_value_is_known(open_client, run_folder):
     client = open_client(run_folder)
-    first = client.get("/api/runs/0/series?names=loss&x=plays").json()
+    first_answer = client.get("/api/runs/0/series?names=loss&x=plays").json()
     append(run_folder / "metrics.jsonl", {"step": 31, "loss": 0.5})
-    next_answer = client.get(f"/api/runs/0/series?names=loss&x=plays&since={first['cursor']}").json()
+    next_answer = client.get(f"/api/runs/0/series?names=loss&x=plays&since={first_answer['cursor']}").json()
     assert next_answer["series"]["loss"]["y"] == []
     append(run_folder / "timing.jsonl", {"step": 31, "games_per_second": 8.0, "seconds/round": 0.5})
     next_answer = client.get(f"/api/runs/0/series?names=loss&x=plays&since={next_answer['cursor']}").json()
@@ -155,13 +157,13 @@ def test_a_figure_without_its_x_value_waits(open_client, run_folder):
 
 def test_a_rewound_run_is_sent_from_the_start(open_client, run_folder):
     client = open_client(run_folder)
-    first = client.get("/api/runs/0/series?names=loss").json()
+    first_answer = client.get("/api/runs/0/series?names=loss").json()
     lines = (run_folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run_folder / "new").write_text(
         "".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90
     )  # longer than the old file
     os.replace(run_folder / "new", run_folder / "metrics.jsonl")  # as a resumed run does
-    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first_answer['cursor']}").json()
     assert next_answer["from_start"] and next_answer["series"]["loss"]["y"][10] == 9.0
     for cursor in ("0.0.0.999.0.0", "a.b", "0.0.0.0.0.-1"):
         assert client.get(f"/api/runs/0/series?names=loss&since={cursor}").json()["from_start"]
@@ -184,7 +186,7 @@ def test_links_outside_the_folder_are_not_read(open_client, tmp_path):
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
 
 
-def test_runs_are_found_with_unique_names_and_new_ones_appear(tmp_path, open_client):
+def test_runs_have_unique_names_and_new_runs_appear(tmp_path, open_client):
     for name in ("a/x", "b/x", "a/x/inner"):
         write_run(tmp_path / name, steps=())
     assert find_runs(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
@@ -221,9 +223,9 @@ def test_the_league_is_read_from_the_newest_readable_checkpoint(open_client, run
     client = open_client(run_folder)
     assert client.get("/api/runs/0/league").json()["standings"] == []
     write_payoffs(run_folder, snapshot(10), games=4, wins=3, losses=1, returns=2.0)
-    damaged = run_folder / "checkpoints" / "step_000020"
-    damaged.mkdir()
-    (damaged / "state.json").write_text("{")
+    damaged_checkpoint = run_folder / "checkpoints" / "step_000020"
+    damaged_checkpoint.mkdir()
+    (damaged_checkpoint / "state.json").write_text("{")
     league = client.get("/api/runs/0/league").json()
     assert league["step"] == 10 and "step 20" in league["notes"][0]
     (pair,) = league["standings"]
@@ -234,7 +236,7 @@ def test_the_league_is_read_from_the_newest_readable_checkpoint(open_client, run
     )  # with 286 plays and a win rate of 3/4 the half width is 0.05
 
 
-def test_plays_more_is_none_without_information(open_client, run_folder):
+def test_further_plays_are_none_without_information(open_client, run_folder):
     for results, expected in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
         write_payoffs(run_folder, snapshot(10), **results)
         (pair,) = open_client(run_folder).get("/api/runs/0/league").json()["standings"]
@@ -275,7 +277,7 @@ def test_a_run_with_workers_shows_them(open_client, run_folder):
     assert [line["number"] for line in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
 
 
-def test_each_worker_has_a_lane_if_recorded_and_otherwise_there_is_one_sum(open_client, run_folder):
+def test_workers_have_lanes_if_recorded_and_one_sum_otherwise(open_client, run_folder):
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
     client, line = open_client(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
     append(run_folder / "timing.jsonl", {"step": 31, **line})
@@ -296,18 +298,18 @@ def test_each_worker_has_a_lane_if_recorded_and_otherwise_there_is_one_sum(open_
         0.75,
         0.5,
     ]  # workers that played were ready
-    first, second = client.get("/api/runs/0/workers").json()["lanes"]
-    assert first == {"worker": 0, "playing": [None, 0.5, None], "ready": [None, 1.0, None], "lost": []}
-    assert second == {"worker": 1, "playing": [None, 0.0, None], "ready": [None, 0.25, None], "lost": [[32, 2.0]]}
+    first_lane, second_lane = client.get("/api/runs/0/workers").json()["lanes"]
+    assert first_lane == {"worker": 0, "playing": [None, 0.5, None], "ready": [None, 1.0, None], "lost": []}
+    assert second_lane == {"worker": 1, "playing": [None, 0.0, None], "ready": [None, 0.25, None], "lost": [[32, 2.0]]}
 
 
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
 def test_thinning_keeps_extremes_order_and_size(values, points):
-    y = np.array(values)
-    indices = thinned_indices(np.arange(len(y), dtype=float), y, points)
+    figures = np.array(values)
+    indices = thinned_indices(np.arange(len(figures), dtype=float), figures, points)
     assert len(indices) <= max(points, 2) and list(indices) == sorted(set(indices))
-    if not np.isnan(y).all():
-        assert np.nanmax(y[indices]) == np.nanmax(y) and np.nanmin(y[indices]) == np.nanmin(y)
+    if not np.isnan(figures).all():
+        assert np.nanmax(figures[indices]) == np.nanmax(figures) and np.nanmin(figures[indices]) == np.nanmin(figures)
 
 
 @pytest.mark.parametrize("points", ["1", "0", "", "99999"])
@@ -330,11 +332,11 @@ def test_small_environments_have_reference_values(open_client, run_folder, monke
 
 def test_a_run_reports_its_first_start_and_the_time_of_steps(open_client, run_folder):
     client = open_client(run_folder)
-    starts = [{"date": "2026-11-22T04:10:11+00:00"}, {"date": "2026-11-23T00:00:00+00:00"}]
-    (run_folder / "provenance.json").write_text(json.dumps({"starts": starts}))
+    run_starts = [{"date": "2026-11-22T04:10:11+00:00"}, {"date": "2026-11-23T00:00:00+00:00"}]
+    (run_folder / "provenance.json").write_text(json.dumps({"starts": run_starts}))
     append(run_folder / "timing.jsonl", {"step": 31, "seconds/round": 2.0, "seconds/evaluation": 0.5})
     row = get_only_run(client)
-    assert (row["started"], row["seconds"]) == (starts[0]["date"], 17.5)
+    assert (row["started"], row["seconds"]) == (run_starts[0]["date"], 17.5)
     for text in ('{"starts": [{"date": 7}]}', "{", '{"starts": []}'):
         (run_folder / "provenance.json").write_text(text)
         assert get_only_run(client)["started"] is None

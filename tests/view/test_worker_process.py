@@ -27,21 +27,21 @@ def worker_process(monkeypatch):
 
 @pytest.mark.slow
 def test_after_a_crash_or_a_timeout_the_next_question_is_answered(worker_process):
-    first = worker_process.ask({"do": "answer"})
-    assert first["process"] != os.getpid() and first["offline"] == "1"
+    first_answer = worker_process.ask({"do": "answer"})
+    assert first_answer["process"] != os.getpid() and first_answer["offline"] == "1"
     with pytest.raises(RequestError, match="two lines") as error_info:
         worker_process.ask({"do": "raise"})
     assert error_info.value.status == 404
-    assert worker_process.ask({"do": "answer"}) == first  # the same process
+    assert worker_process.ask({"do": "answer"}) == first_answer  # in one process
     with pytest.raises(RequestError, match="crashed"):
         worker_process.ask({"do": "crash"})
-    second = worker_process.ask({"do": "answer"})
-    assert second["process"] != first["process"]
+    second_answer = worker_process.ask({"do": "answer"})
+    assert second_answer["process"] != first_answer["process"]
     worker_process._seconds = 0.5
     with pytest.raises(RequestError, match="within"):
         worker_process.ask({"do": "hang"})
     with pytest.raises(ProcessLookupError):
-        os.kill(second["process"], 0)
+        os.kill(second_answer["process"], 0)
 
 
 @pytest.mark.slow
@@ -117,14 +117,14 @@ def test_every_position_has_a_picture_and_text_also_when_exported(client, traine
     assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')
 
 
-def test_a_seat_sees_only_its_own_card(client, trained_run):
+def test_a_seat_sees_only_its_card(client, trained_run):
     hands = [
         (episode.episode_id, [turn.prompt for turn in episode.turns])
         for step, episode in EpisodeStore(trained_run / "episodes").episodes()
         if step == 1
     ]
     for number, prompts in hands:
-        private = board(client, number, 0, seat=0)
+        board_of_seat_0 = board(client, number, 0, seat=0)
         open_board = board(client, number, 0)
-        assert private["svg"] != open_board["svg"] and private["said"] != open_board["said"], prompts
+        assert board_of_seat_0["svg"] != open_board["svg"] and board_of_seat_0["said"] != open_board["said"], prompts
     assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # at most one text per card

@@ -79,10 +79,10 @@ def test_the_check_of_options_is_built_once_and_defaults_are_not_shared(monkeypa
         return names, share
 
     plugin = registry.Plugin(slot="credit", name="listed", function=listed, module=types.ModuleType("listed"))
-    bound = registry.with_options(plugin)
+    checked_plugin = registry.with_options(plugin)
     monkeypatch.setattr(typing, "get_type_hints", lambda *_, **__: pytest.fail("read again"))
     monkeypatch.setattr("pydantic.create_model", lambda *_, **__: pytest.fail("made again"))
-    bound.options["names"].append("b")
+    checked_plugin.options["names"].append("b")
     bound_again = registry.with_options(plugin, {"share": 1})
     assert bound_again.options == {"names": ["a"], "share": 1.0}
     with pytest.raises(ConfigError, match="option 'share'"):
@@ -119,7 +119,7 @@ def test_plugins_are_sorted_and_their_declarations_are_read():
     assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
 
 
-def test_an_entry_has_the_options_of_its_dataclass_and_then_its_own():
+def test_an_entry_has_the_options_of_its_dataclass_and_of_its_plugin():
     calls = []
 
     class Entry:
@@ -250,17 +250,17 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
         registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"]
         == 3.0
     )
-    bound = registry.bind("credit", "sample", {"share": LINEAR_SCHEDULE, "kind": "fancy"})
-    assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
-    assert bound([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound.options
+    bound_plugin = registry.bind("credit", "sample", {"share": LINEAR_SCHEDULE, "kind": "fancy"})
+    assert bound_plugin([1]) == ([1], 0.4, 3, None, None, "fancy", None)
+    assert bound_plugin([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound_plugin.options
     assert registry.bind("credit", "sample", {"cap": LINEAR_SCHEDULE}).at(0.5)["cap"] == pytest.approx(0.3)
-    bound = registry.bind(
+    bound_plugin = registry.bind(
         "losses",
         "ppo_clip",
         {"clip_high": LINEAR_SCHEDULE, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}},
         preset="dapo",
     )
-    assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
+    assert bound_plugin.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 
 def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A test double that injects faults into a fleet: killed and paused workers, and delayed, repeated or corrupted answers.
+"""A test double that injects faults into a fleet: dead and paused workers; late, repeated and corrupted answers.
 
 The faults of an answer depend only on the seed and the numbers of its units, so a unit that is sent again has the same delay.
 """
@@ -180,17 +180,17 @@ class FaultyFleet:
     def _take_due(self) -> list[WorkerMessage]:
         messages: list[WorkerMessage] = []
         while self._due and self._due[0].time <= self.now():
-            due = heapq.heappop(self._due)
-            life = self._workers.get(due.worker)
-            if life is not None and life.life != due.life:
+            delivery = heapq.heappop(self._due)
+            life = self._workers.get(delivery.worker)
+            if life is not None and life.life != delivery.life:
                 life = None  # the worker has been started again since
-            if isinstance(due.payload, bytes):
-                messages += [WorkerMessage(due.worker, due.payload)] if life is not None else []
+            if isinstance(delivery.payload, bytes):
+                messages += [WorkerMessage(delivery.worker, delivery.payload)] if life is not None else []
             elif life is None or life.killed or self._is_spared(life):
-                self._remaining[due.payload] += 1  # kill or stop another worker later
+                self._remaining[delivery.payload] += 1  # kill or stop another worker later
             else:
-                life.killed = due.payload == signal.SIGKILL
-                messages += self._send_signal(due.worker, due.payload)
+                life.killed = delivery.payload == signal.SIGKILL
+                messages += self._send_signal(delivery.worker, delivery.payload)
         return messages
 
     def _send_signal(self, worker: int, signal_number: signal.Signals) -> list[WorkerMessage]:

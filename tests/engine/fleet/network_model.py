@@ -23,7 +23,7 @@ class NetworkModel:
     dies: float = 0.0  # the worker dies while it plays
     dies_idle: float = 0.0  # the worker dies some time after its answer
     hangs: float = 0.0  # the worker never answers again
-    lost: float = 0.0  # the message, its answer, or the message "ready" is lost
+    lost: float = 0.0  # the network loses the message, its answer, or the message "ready"
     twice: float = 0.0  # the answer arrives again later
     late: float = 0.0  # the answer arrives after the worker has been ended
     rubbish: float = 0.0  # other bytes arrive instead of the answer
@@ -50,7 +50,7 @@ def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
 
 
 def other_bytes(answer: bytes, stream: Stream) -> bytes:
-    empty = json.dumps({"units": []}).encode()
+    empty_answer = json.dumps({"units": []}).encode()
     truncated = answer[: len(answer) * 2 // 3]
     noise = stream.generator().bytes(64)
-    return (b"", b"{}", b"[]\n", empty, truncated, noise, b"\n" + answer)[stream.integer(0, 7)]
+    return (b"", b"{}", b"[]\n", empty_answer, truncated, noise, b"\n" + answer)[stream.integer(0, 7)]

@@ -55,33 +55,35 @@ def task_message(*units):
 
 def started_fleet(faults, seed=0, **options):
     fleet = EchoFleet(**options)
-    faulty = FaultyFleet(fleet, seed, faults)
+    faulty_fleet = FaultyFleet(fleet, seed, faults)
     for worker in range(fleet.workers):
-        faulty.start(worker)
+        faulty_fleet.start(worker)
     for worker in range(fleet.workers):
-        assert faulty.poll(5.0) == [WorkerMessage(worker, b'{"ready": {}}')]
-    return fleet, faulty
+        assert faulty_fleet.poll(5.0) == [WorkerMessage(worker, b'{"ready": {}}')]
+    return fleet, faulty_fleet
 
 
 def unit_numbers(messages):
     return [[unit["number"] for unit in json.loads(message.message)["units"]] for message in messages]
 
 
-def messages_with_times(faulty, seconds):
-    deadline, timed_messages = faulty.now() + seconds, []
-    while faulty.now() < deadline:
-        timed_messages += [(faulty.now(), message) for message in faulty.poll(deadline - faulty.now())]
+def messages_with_times(faulty_fleet, seconds):
+    deadline, timed_messages = faulty_fleet.now() + seconds, []
+    while faulty_fleet.now() < deadline:
+        timed_messages += [
+            (faulty_fleet.now(), message) for message in faulty_fleet.poll(deadline - faulty_fleet.now())
+        ]
     return timed_messages
 
 
 def delay_of(unit, seed=0, worker=0, earlier_units=()):
-    _, faulty = started_fleet(FaultPlan(mean=2.0, sigma=1.0), seed)
+    _, faulty_fleet = started_fleet(FaultPlan(mean=2.0, sigma=1.0), seed)
     for earlier_unit in earlier_units:
-        faulty.send(worker, task_message(earlier_unit), {})
-        messages_with_times(faulty, 1000)
-    start_time = faulty.now()
-    faulty.send(worker, task_message(unit), {})
-    ((arrival_time, _),) = messages_with_times(faulty, 1000)
+        faulty_fleet.send(worker, task_message(earlier_unit), {})
+        messages_with_times(faulty_fleet, 1000)
+    start_time = faulty_fleet.now()
+    faulty_fleet.send(worker, task_message(unit), {})
+    ((arrival_time, _),) = messages_with_times(faulty_fleet, 1000)
     return arrival_time - start_time
 
 
@@ -89,45 +91,45 @@ def test_the_delay_of_a_unit_does_not_depend_on_worker_or_time():
     first_delay = delay_of(5)
     assert first_delay == pytest.approx(delay_of(5, worker=1)) == pytest.approx(delay_of(5, earlier_units=[1, 5, 3]))
     assert first_delay != pytest.approx(delay_of(6)) and first_delay != pytest.approx(delay_of(5, seed=1))
-    _, faulty = started_fleet(FaultPlan(mean=2.0, sigma=1.0))
-    start_time = faulty.now()
-    faulty.send(0, task_message(5, 6), {})
-    ((arrival_time, message),) = messages_with_times(faulty, 1000)
+    _, faulty_fleet = started_fleet(FaultPlan(mean=2.0, sigma=1.0))
+    start_time = faulty_fleet.now()
+    faulty_fleet.send(0, task_message(5, 6), {})
+    ((arrival_time, message),) = messages_with_times(faulty_fleet, 1000)
     assert unit_numbers([message]) == [[5, 6]] and arrival_time - start_time == pytest.approx(first_delay + delay_of(6))
-    assert faulty.counts()["held_back"] == 1
+    assert faulty_fleet.counts()["held_back"] == 1
 
 
-def test_an_answer_is_delivered_twice():
-    _, faulty = started_fleet(FaultPlan(twice=1.0))
-    faulty.send(0, task_message(3), {})
-    assert unit_numbers([message for _, message in messages_with_times(faulty, 50)]) == [[3], [3]]
-    assert faulty.counts()["given_twice"] == 1
+def test_the_plan_can_deliver_an_answer_twice():
+    _, faulty_fleet = started_fleet(FaultPlan(twice=1.0))
+    faulty_fleet.send(0, task_message(3), {})
+    assert unit_numbers([message for _, message in messages_with_times(faulty_fleet, 50)]) == [[3], [3]]
+    assert faulty_fleet.counts()["given_twice"] == 1
 
 
 def test_answers_are_replaced_until_the_unit_has_ended_enough_workers():
-    _, faulty = started_fleet(FaultPlan(rubbish=1.0, most=2))
+    _, faulty_fleet = started_fleet(FaultPlan(rubbish=1.0, most=2))
     for _ in range(2):
-        faulty.send(0, task_message(3), {})
-        (answer,) = faulty.poll(5.0)
+        faulty_fleet.send(0, task_message(3), {})
+        (answer,) = faulty_fleet.poll(5.0)
         assert not answer.message.startswith(b'{"units": [{"number": 3}]}\n')
-        faulty.end(0)
-        faulty.start(0)
-        faulty.poll(5.0)
-    faulty.send(0, task_message(3), {})
-    assert unit_numbers(faulty.poll(5.0)) == [[3]] and faulty.counts()["spoilt"] == 2
+        faulty_fleet.end(0)
+        faulty_fleet.start(0)
+        faulty_fleet.poll(5.0)
+    faulty_fleet.send(0, task_message(3), {})
+    assert unit_numbers(faulty_fleet.poll(5.0)) == [[3]] and faulty_fleet.counts()["spoilt"] == 2
 
 
 def test_messages_of_a_killed_worker_are_dropped():
-    fleet, faulty = started_fleet(FaultPlan(kills=1, chance=1.0, mean=1000.0))
-    faulty.send(0, task_message(3), {})
-    timed_messages = messages_with_times(faulty, 5000)
+    fleet, faulty_fleet = started_fleet(FaultPlan(kills=1, chance=1.0, mean=1000.0))
+    faulty_fleet.send(0, task_message(3), {})
+    timed_messages = messages_with_times(faulty_fleet, 5000)
     assert [message for _, message in timed_messages] == [WorkerMessage(0, None)] and fleet.ended == [0]
-    faulty.start(0)
-    assert faulty.poll(5.0)[0].message == b'{"ready": {}}'
-    faulty.send(0, task_message(3), {})
+    faulty_fleet.start(0)
+    assert faulty_fleet.poll(5.0)[0].message == b'{"ready": {}}'
+    faulty_fleet.send(0, task_message(3), {})
     # the plan allows no second kill
-    assert unit_numbers([message for _, message in messages_with_times(faulty, 90000)]) == [[3]]
-    assert faulty.counts() | {"held_back": 0} == {
+    assert unit_numbers([message for _, message in messages_with_times(faulty_fleet, 90000)]) == [[3]]
+    assert faulty_fleet.counts() | {"held_back": 0} == {
         "killed": 1,
         "stopped": 0,
         "held_back": 0,
@@ -136,38 +138,38 @@ def test_messages_of_a_killed_worker_are_dropped():
     }
 
 
-def test_no_process_is_killed_twice():
+def test_a_process_is_killed_once():
     process = subprocess.Popen(["sleep", "60"])
-    fleet, faulty = started_fleet(FaultPlan(kills=2, chance=1.0), workers=1)
+    fleet, faulty_fleet = started_fleet(FaultPlan(kills=2, chance=1.0), workers=1)
     fleet.pids = {0: process.pid}
-    faulty.send(0, task_message(3), {})
-    faulty.send(0, task_message(4), {})
-    messages_with_times(faulty, 50)  # the fleet has not noticed the death yet
-    assert faulty.counts()["killed"] == 1 and process.wait(10) == -signal.SIGKILL
+    faulty_fleet.send(0, task_message(3), {})
+    faulty_fleet.send(0, task_message(4), {})
+    messages_with_times(faulty_fleet, 50)  # the fleet has not noticed the death yet
+    assert faulty_fleet.counts()["killed"] == 1 and process.wait(10) == -signal.SIGKILL
 
 
 def test_messages_of_an_ended_worker_are_dropped():
-    fleet, faulty = started_fleet(FaultPlan(mean=10.0))
-    faulty.send(0, task_message(3), {})
-    faulty.poll(0.0)
-    faulty.end(0)
-    faulty.start(0)  # a message from before the restart is dropped
-    assert [message.message for _, message in messages_with_times(faulty, 100)] == [
+    fleet, faulty_fleet = started_fleet(FaultPlan(mean=10.0))
+    faulty_fleet.send(0, task_message(3), {})
+    faulty_fleet.poll(0.0)
+    faulty_fleet.end(0)
+    faulty_fleet.start(0)  # a message from before the restart is dropped
+    assert [message.message for _, message in messages_with_times(faulty_fleet, 100)] == [
         b'{"ready": {}}'
     ] and fleet.ended == [0]
-    faulty.close()
+    faulty_fleet.close()
     assert fleet.ended == [0, "all"]
 
 
 def test_poll_waits_without_a_busy_loop():
-    fleet, faulty = started_fleet(FaultPlan(mean=0.4), has_processes=True)
-    faulty.send(0, task_message(3), {})
+    fleet, faulty_fleet = started_fleet(FaultPlan(mean=0.4), has_processes=True)
+    faulty_fleet.send(0, task_message(3), {})
     polls_before, start_time = fleet.polls, time.monotonic()
-    messages = faulty.poll(5.0)
+    messages = faulty_fleet.poll(5.0)
     assert 0.39 < time.monotonic() - start_time < 2.0 and unit_numbers(messages) == [[3]]
     assert fleet.polls - polls_before < 5
     start_time = time.monotonic()
-    assert faulty.poll(0.2) == [] and time.monotonic() - start_time > 0.19
+    assert faulty_fleet.poll(0.2) == [] and time.monotonic() - start_time > 0.19
 
 
 def test_only_processes_can_be_stopped():

@@ -63,8 +63,8 @@ def train_run(path, fleet=None, overrides=()):
         train(config, engine, folder)
         if engine.workers is not None:
             engine.workers.close()
-    newest = checkpoint.load_latest(path).path
-    weights = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
+    checkpoint_path = checkpoint.load_latest(path).path
+    weights = {file.name: file.read_bytes() for file in checkpoint_path.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
     assert len(weights) > 2
     return (

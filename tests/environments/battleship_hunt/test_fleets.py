@@ -31,8 +31,8 @@ def ship_to_mask(columns, ship):
     return sum(1 << row * columns + column for row, column in ship)
 
 
-def ships_touch(ship, other):
-    return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in ship for c, d in other)
+def ships_touch(ship, other_ship):
+    return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in ship for c, d in other_ship)
 
 
 def enumerate_fleets(rows, columns, lengths, touch):
@@ -104,7 +104,7 @@ def test_placements_and_the_largest_grid():
     tally = water.tally(hits=1 << 63)
     assert (
         tally.num_fleets == 2 * 56 + 14
-    )  # either the long ship covers the corner and the short one is anywhere else, or the short one covers the corner
+    )  # the corner is covered by the long ship, and the short ship is anywhere else; or by the short ship
     assert tally.chances(water)[63] == 1.0
     water_with_4_ships, water_with_3_ships = (
         FleetPlacements(8, 8, (4, 3, 2, 1), True),
@@ -112,7 +112,7 @@ def test_placements_and_the_largest_grid():
     )
     assert water_with_4_ships.tally().num_fleets == water_with_3_ships.tally().num_fleets * (
         64 - 9
-    )  # a ship of one cell lies in any cell left
+    )  # a ship of one cell lies in any remaining cell
     assert water_with_4_ships.tally().chances(water_with_4_ships).sum() == pytest.approx(10)
 
 

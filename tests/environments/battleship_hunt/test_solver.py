@@ -33,7 +33,7 @@ def possible_fleets(environment, prior):
 
 
 def consistent_tables(environment, fleets, table):
-    """Return a position for each fleet that gives the same answers to the same shots."""
+    """Return a position for each fleet that is consistent with the answers to the shots."""
     tables = []
     for fleet in fleets:
         position = replace(environment.spiel.opening, ships=fleet)
@@ -150,21 +150,25 @@ def test_approximate_values_are_within_their_bound(data):
     )
     for state in sample_states(environment, 2, seed=data.draw(st.integers(0, 99))):
         table = state.spiel.table
-        exact, approximate = judge(state, worlds=1000, beliefs=100_000), judge(state, worlds=0)
-        assert exact.certainty == 1.0 and exact.bound == 0.0
+        exact_judgement, approximate_judgement = judge(state, worlds=1000, beliefs=100_000), judge(state, worlds=0)
+        assert exact_judgement.certainty == 1.0 and exact_judgement.bound == 0.0
         assert all(
-            abs(a - b) <= approximate.bound + 1e-9 for a, b in zip(exact.values, approximate.values, strict=True)
+            abs(a - b) <= approximate_judgement.bound + 1e-9
+            for a, b in zip(exact_judgement.values, approximate_judgement.values, strict=True)
         )
-        assert approximate.certainty == (0.5 if approximate.bound else 1.0)
+        assert approximate_judgement.certainty == (0.5 if approximate_judgement.bound else 1.0)
         afloat = sum(table.lengths) - table.hits
         assert (
-            approximate.bound > 0.0
+            approximate_judgement.bound > 0.0
             or table.shots_left == 1
             or (environment.spiel.opening.pay == "sunk" and afloat > table.shots_left)
         )
-        assert approximate.entropy == exact.entropy
+        assert approximate_judgement.entropy == exact_judgement.entropy
         stopped_judgement = judge(state, worlds=1000, beliefs=1)
-        assert stopped_judgement in (exact, approximate)  # a search that stops early must not change a cache
+        assert stopped_judgement in (
+            exact_judgement,
+            approximate_judgement,
+        )  # a search that stops early must not change a cache
 
 
 def test_values_and_bounds_by_hand():
@@ -277,17 +281,19 @@ def test_the_likeliest_hit_need_not_be_the_best_shot():
         answers=(0, 0, 1, 0, 1),
     )
     cell_names = [table.name_of(0, cell) for cell in table.legal()]
-    exact, approximate = (
+    exact_judgement, approximate_judgement = (
         dict(zip(cell_names, judge(SimpleNamespace(table=table), worlds=worlds).values, strict=True))
         for worlds in (64, 0)
     )
-    assert (approximate["b4"], approximate["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(
-        approximate.values()
-    ) == approximate["b4"]
-    assert (exact["b4"], exact["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(exact.values()) == exact["b3"]
+    assert (approximate_judgement["b4"], approximate_judgement["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(
+        approximate_judgement.values()
+    ) == approximate_judgement["b4"]
+    assert (exact_judgement["b4"], exact_judgement["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(
+        exact_judgement.values()
+    ) == exact_judgement["b3"]
     worlds = consistent_tables(game(shots=9), sorted(enumerate_fleets(4, 4, (3, 2), True)), table)
     assert len(worlds) == 12
-    assert list(exact.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
+    assert list(exact_judgement.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
 
 
 @pytest.mark.parametrize("prior", ["uniform", "bank"])

@@ -165,7 +165,7 @@ def test_payoffs_between_conventions(game_and_states, convention, other_conventi
 
 @settings(max_examples=10, deadline=None)
 @given(data=st.data(), leak=st.sampled_from([0.0, 0.3, 1.0]), size=st.sampled_from([2, 3]))
-def test_key_convention_gains_what_any_other_team_fails_to_understand(data, leak, size):
+def test_the_key_convention_earns_the_share_that_opponents_misunderstand(data, leak, size):
     word_index = st.integers(0, size - 1)
     encoding = data.draw(st.lists(word_index, min_size=size * size, max_size=size * size))
     decodings = [data.draw(st.lists(word_index, min_size=size**3, max_size=size**3)) for _ in range(2)]

@@ -77,7 +77,7 @@ def test_an_optimal_episode_by_hand():
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
 
 
-def test_a_worker_too_many_costs_the_last_sub_task():
+def test_one_worker_more_than_needed_costs_the_last_sub_task():
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = new_episode()
     play.step({0: "call 3"})

@@ -18,7 +18,7 @@ game = make_game_factory("mastermind")
     [
         ("1122", "1122", (4, 0)),
         ("1122", "2211", (0, 4)),
-        ("1111", "1222", (1, 0)),  # the code has one 1, so the other three 1s match nothing
+        ("1111", "1222", (1, 0)),  # the code has a single 1, so three 1s of the guess have no match
         ("1123", "3111", (1, 2)),
         ("1234", "1243", (2, 2)),
     ],
@@ -29,10 +29,10 @@ def test_answers_by_hand(guess, code, answer):
 
 def match_pegs(guess, code):
     """Return the answer by matching: remove exact matches, then match the other pegs by colour."""
-    guess_colours, code_colours, exact = [], [], 0
+    guess_colours, code_colours, num_exact = [], [], 0
     for guess_colour, code_colour in zip(guess, code, strict=True):
         if guess_colour == code_colour:
-            exact += 1
+            num_exact += 1
         else:
             guess_colours.append(guess_colour)
             code_colours.append(code_colour)
@@ -41,7 +41,7 @@ def match_pegs(guess, code):
         if colour in code_colours:
             code_colours.remove(colour)
             misplaced += 1
-    return exact, misplaced
+    return num_exact, misplaced
 
 
 @settings(max_examples=200, deadline=None)
@@ -74,8 +74,14 @@ def test_words_codes_and_banks():
 def test_prompts_hide_the_code_and_illegal_guesses_are_refused():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    first, second = (MastermindTable(pegs=2, colours=4, guesses=3, secret=code).after(0) for code in (5, 6))
-    assert first.answers == second.answers and first.key(0) == second.key(0) and str(first) != str(second)
+    table, table_of_other_code = (
+        MastermindTable(pegs=2, colours=4, guesses=3, secret=code).after(0) for code in (5, 6)
+    )
+    assert (
+        table.answers == table_of_other_code.answers
+        and table.key(0) == table_of_other_code.key(0)
+        and str(table) != str(table_of_other_code)
+    )
     state = start(game(), 1)
     apply_actions(state, "rrr", "rrr")
     assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None

@@ -102,7 +102,7 @@ def test_the_best_guess_can_be_a_word_that_cannot_be_the_code(pay, best_of_codes
         values["rb"] == values["rw"] == pytest.approx(best_of_codes)
     )  # two guesses for three codes that differ in one peg
     assert values["bw"] == values["pb"] == max(values.values()) == pytest.approx(best_of_others)
-    assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # a repeated guess tells nothing
+    assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # a repeated guess gives no information
 
 
 def test_last_guesses_keys_and_finished_states():
@@ -112,12 +112,14 @@ def test_last_guesses_keys_and_finished_states():
     assert [word for word, value in zip(state.game.words, judgement.values, strict=True) if value] == codes
     assert max(judgement.values) == pytest.approx(1 / len(codes))
     environment = game(guesses=5)
-    first, second = (
+    first_state, second_state = (
         after_guesses(environment, "rgb", "rrr", "ggb", "rrr"),
         after_guesses(environment, "rgb", "ggb", "rrr", "ggb"),
     )
-    assert key(first, prior="uniform") == key(second, prior="uniform") and judge(first) == judge(second)
-    assert key(first, prior="uniform") != key(after_guesses(environment, "rgb", "rrr", "ggb"), prior="uniform")
+    assert key(first_state, prior="uniform") == key(second_state, prior="uniform") and judge(first_state) == judge(
+        second_state
+    )
+    assert key(first_state, prior="uniform") != key(after_guesses(environment, "rgb", "rrr", "ggb"), prior="uniform")
     with pytest.raises(OracleError, match="no player acts"):
         judge(after_guesses(game(), "rgb", "rgb"))
 
@@ -132,28 +134,29 @@ def test_approximate_values_are_within_their_bound(data):
         pay=data.draw(st.sampled_from(["cracked", "left"])),
     )
     for state in sample_states(environment, 1, seed=data.draw(st.integers(0, 99))):
-        exact, approximate = judge(state), judge(state, work=1)
-        assert (exact.certainty, exact.bound, approximate.certainty) == (1.0, 0.0, 0.5)
+        exact_judgement, approximate_judgement = judge(state), judge(state, work=1)
+        assert (exact_judgement.certainty, exact_judgement.bound, approximate_judgement.certainty) == (1.0, 0.0, 0.5)
         assert all(
-            abs(a - b) <= approximate.bound + 1e-9 for a, b in zip(exact.values, approximate.values, strict=True)
+            abs(a - b) <= approximate_judgement.bound + 1e-9
+            for a, b in zip(exact_judgement.values, approximate_judgement.values, strict=True)
         )
-        assert all(0.0 <= value <= 1.0 + 1e-12 for value in approximate.values)
-        assert approximate.entropy == exact.entropy
+        assert all(0.0 <= value <= 1.0 + 1e-12 for value in approximate_judgement.values)
+        assert approximate_judgement.entropy == exact_judgement.entropy
 
 
 def test_judgements_depend_only_on_the_state_and_the_work_limit():
     environment, limits = game(guesses=5), [10**power for power in range(2, 8)]
     states = sample_states(environment, 3, seed=5)
     breaker.cache_clear()
-    uncached = []
+    uncached_judgements = []
     for state in states:
         for limit in limits:
             breaker.cache_clear()
-            uncached.append(judge(state, work=limit))
+            uncached_judgements.append(judge(state, work=limit))
     breaker.cache_clear()
-    cached = [judge(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
-    assert cached == uncached
-    assert {judgement.certainty for judgement in uncached} == {0.5, 1.0}
+    cached_judgements = [judge(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
+    assert cached_judgements == uncached_judgements
+    assert {judgement.certainty for judgement in uncached_judgements} == {0.5, 1.0}
     state = game(pegs=4, colours=6, guesses=6).reset(Stream.from_seed(3))
     certainties = []
     while not state.done:

@@ -68,7 +68,7 @@ def test_impossible_boards_are_refused():
         opened_by_move=((1,),),
         opened=frozenset({1}),
     )
-    for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
+    for prior in ("uniform", "bank"):  # the count 2 needs two mines, but the field has one
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(impossible, prior)
 

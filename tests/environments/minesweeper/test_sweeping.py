@@ -1,4 +1,4 @@
-"""Layouts against filtering of all combinations, and the search by hand; test_solver.py tests it against recursion."""
+"""Layouts equal filtered combinations; searches by hand. test_solver.py compares the search with recursion."""
 
 import itertools
 

@@ -41,10 +41,10 @@ def test_prompts_and_solutions_by_hand():
         state_after(rules, "one", "two").observe(0, 1).text == "two"
         and state_after(rules, "one", "two").observe(1, 2).text == "one"
     )
-    for pay in ("response", "equilibrium", "joint"):
+    for payoff_rule in ("response", "equilibrium", "joint"):
         for style in ("brief", "full"):
             other_pay_rules, own_pay_rules = (
-                game(game="2", drawn=False, style=style, pay=option) for option in (pay, "own")
+                game(game="2", drawn=False, style=style, pay=option) for option in (payoff_rule, "own")
             )
             assert state_after(other_pay_rules).observe(0) == state_after(own_pay_rules).observe(0)
     full_style_state = state_after(game(**DILEMMA, style="full"), "one")

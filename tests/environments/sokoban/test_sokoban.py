@@ -32,23 +32,28 @@ def position_sets(table):
     def coordinates_of(mask):
         return frozenset(divmod(cell, floor.columns) for cell in cells_of(mask))
 
-    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - coordinates_of(
-        floor.walls
-    )
-    return free, coordinates_of(floor.goals), coordinates_of(table.boxes), divmod(table.agent, floor.columns)
+    free_cells = frozenset(
+        (row, column) for row in range(floor.rows) for column in range(floor.columns)
+    ) - coordinates_of(floor.walls)
+    return free_cells, coordinates_of(floor.goals), coordinates_of(table.boxes), divmod(table.agent, floor.columns)
 
 
-def move_agent(free, boxes, agent, word):
+def move_agent(free_cells, boxes, agent, word):
     """Return (boxes, agent) after a move, or None, from the rules."""
-    down, right = STEP_OF_MOVE[word]
-    next_cell, cell_after_next = (agent[0] + down, agent[1] + right), (agent[0] + 2 * down, agent[1] + 2 * right)
-    if next_cell not in free or (next_cell in boxes and (cell_after_next not in free or cell_after_next in boxes)):
+    row_step, column_step = STEP_OF_MOVE[word]
+    next_cell, cell_after_next = (
+        (agent[0] + row_step, agent[1] + column_step),
+        (agent[0] + 2 * row_step, agent[1] + 2 * column_step),
+    )
+    if next_cell not in free_cells or (
+        next_cell in boxes and (cell_after_next not in free_cells or cell_after_next in boxes)
+    ):
         return None
     return (boxes - {next_cell} | {cell_after_next} if next_cell in boxes else boxes), next_cell
 
 
-def least_moves(free, goals, boxes, agent, num_boxes):
-    """Return the fewest moves until ``number`` boxes are on goals, by forward search; None if impossible."""
+def least_moves(free_cells, goals, boxes, agent, num_boxes):
+    """Return the smallest number of moves after which ``number`` boxes are on goals; None if impossible."""
     seen_positions, positions, length = set(), {(boxes, agent)}, 0
     while positions:
         if any(len(box_cells & goals) >= num_boxes for box_cells, _ in positions):
@@ -58,7 +63,7 @@ def least_moves(free, goals, boxes, agent, num_boxes):
             position
             for box_cells, agent_cell in positions
             for word in STEP_OF_MOVE
-            if (position := move_agent(free, box_cells, agent_cell, word))
+            if (position := move_agent(free_cells, box_cells, agent_cell, word))
         } - seen_positions
         length += 1
     return None
@@ -77,14 +82,14 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
     )
     stream = Stream.from_seed(seed).child("play")
     while not state.done:
-        free, goals, boxes_now, agent = position_sets(state.spiel.table)
-        results = {word: move_agent(free, boxes_now, agent, word) for word in STEP_OF_MOVE}
+        free_cells, goals, boxes_now, agent = position_sets(state.spiel.table)
+        results = {word: move_agent(free_cells, boxes_now, agent, word) for word in STEP_OF_MOVE}
         assert set(state.legal_actions()) == {word for word, result in results.items() if result or blocked == "waits"}
         word = state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))]
         state.apply(word)
-        assert position_sets(state.spiel.table) == (free, goals, *(results[word] or (boxes_now, agent)))
+        assert position_sets(state.spiel.table) == (free_cells, goals, *(results[word] or (boxes_now, agent)))
         assert state.done == (state.spiel.table.solved or state.plies == 20)
-    free, goals, boxes_now, agent = position_sets(state.spiel.table)
+    free_cells, goals, boxes_now, agent = position_sets(state.spiel.table)
     assert state.returns == (float(boxes_now == goals),)
 
 
@@ -99,10 +104,10 @@ def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns
         table = game(
             rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=shortest, longest=longest
         ).opening.spiel.table
-        free, goals, box_cells, agent = position_sets(with_room(table, room))
-        assert len(free) == rows * columns - walls and len(goals) == len(box_cells) == boxes
-        assert agent in free and agent not in box_cells and box_cells | goals <= free
-        lengths.add(least_moves(free, goals, box_cells, agent, boxes))
+        free_cells, goals, box_cells, agent = position_sets(with_room(table, room))
+        assert len(free_cells) == rows * columns - walls and len(goals) == len(box_cells) == boxes
+        assert agent in free_cells and agent not in box_cells and box_cells | goals <= free_cells
+        lengths.add(least_moves(free_cells, goals, box_cells, agent, boxes))
     assert None not in lengths and shortest <= min(lengths) <= max(lengths) <= longest
     assert len(lengths) > 2 or shortest == longest
 
@@ -121,12 +126,12 @@ def test_distances_match_a_forward_search_from_every_position(rows, columns, wal
     num_boxes_on_goals = boxes - num_fewer
     moves_to_goal, num_positions = distances(floor, boxes, num_boxes_on_goals, 10**6), 0
     cells = [divmod(cell, columns) for cell in range(rows * columns)]
-    free = {position for cell, position in enumerate(cells) if cell not in walls}
+    free_cells = {position for cell, position in enumerate(cells) if cell not in walls}
     targets = frozenset(cells[cell] for cell in goals)
-    for box_cells in combinations(sorted(free), boxes):
-        for agent in free - set(box_cells):
+    for box_cells in combinations(sorted(free_cells), boxes):
+        for agent in free_cells - set(box_cells):
             num_positions += 1
-            expected = least_moves(free, targets, frozenset(box_cells), agent, num_boxes_on_goals)
+            expected = least_moves(free_cells, targets, frozenset(box_cells), agent, num_boxes_on_goals)
             mask = mask_of([row * columns + column for row, column in box_cells])
             assert moves_to_goal.distance_of(agent[0] * columns + agent[1], mask) == expected
     assert num_positions == max_positions(floor, boxes)

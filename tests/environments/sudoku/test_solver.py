@@ -74,11 +74,11 @@ def test_lost_boards_and_forced_moves_by_hand():
 
 
 def is_single(size, cells, cell, digit):
-    """Return whether a digit is the only one for its cell, or has only this cell in its row, column or box."""
+    """Return whether a cell has only this digit, or the digit only this cell in its row, column or box."""
     box_rows, box_columns = BOX_SHAPES[size]
 
-    def is_possible(other, number):
-        return cells[other] == 0 and can_place(size, cells, other, number)
+    def is_possible(digit_to_place, number):
+        return cells[digit_to_place] == 0 and can_place(size, cells, digit_to_place, number)
 
     if [number for number in range(1, size + 1) if is_possible(cell, number)] == [digit]:
         return True

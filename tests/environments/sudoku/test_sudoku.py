@@ -20,14 +20,14 @@ def can_place(size, cells, cell, digit):
     box_rows, box_columns = BOX_SHAPES[size]
     row, column = divmod(cell, size)
     for filled_cell, value in enumerate(cells):
-        r, c = divmod(filled_cell, size)
+        filled_row, filled_column = divmod(filled_cell, size)
         if (
             filled_cell != cell
             and value == digit
             and (
-                r == row
-                or c == column
-                or (r // box_rows == row // box_rows and c // box_columns == column // box_columns)
+                filled_row == row
+                or filled_column == column
+                or (filled_row // box_rows == row // box_rows and filled_column // box_columns == column // box_columns)
             )
         ):
             return False
@@ -64,9 +64,9 @@ def fill_singles(size, cells, hidden):
         [(top + r) * size + left + c for r, c in itertools.product(range(box_rows), range(box_columns))]
         for top, left in itertools.product(range(0, size, box_rows), range(0, size, box_columns))
     ]
-    cells, previous = list(cells), None
-    while previous != cells:
-        previous = list(cells)
+    cells, cells_before = list(cells), None
+    while cells_before != cells:
+        cells_before = list(cells)
         for cell in range(size * size):
             candidates = [
                 digit for digit in range(1, size + 1) if not cells[cell] and can_place(size, cells, cell, digit)

@@ -27,12 +27,14 @@ def test_words_are_unique_and_tables_uniform():
 def test_prompts_hide_the_object_and_questions_are_limited():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
-    first, second = (
+    first_state, second_state = (
         QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), secret=hidden)
         for hidden in (0, 1)
     )
     assert (
-        first.key(0) == second.key(0) and str(first) != str(second) and first.after(0).key(0) != second.after(0).key(0)
+        first_state.key(0) == second_state.key(0)
+        and str(first_state) != str(second_state)
+        and first_state.after(0).key(0) != second_state.after(0).key(0)
     )
     state = start(game(questions=1))
     state.apply("red")
@@ -50,7 +52,7 @@ def test_episodes_match_an_independent_simulation(data):
     environment = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
     state = start(environment, data.draw(st.integers(0, 999)))
     properties_of = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
-    hidden, num_asked = NOUNS[state.spiel.table.secret], 0
+    noun, num_asked = NOUNS[state.spiel.table.secret], 0
     askable = [value for _, attribute_values in ATTRIBUTES[:attributes] for value in attribute_values[:values]]
     assert (
         len(properties_of) == objects
@@ -63,10 +65,10 @@ def test_episodes_match_an_independent_simulation(data):
         answer = state.observe(0, state.plies).text
         if word in askable:
             num_asked += 1
-            assert answer == ("yes" if word in properties_of[hidden] else "no")
+            assert answer == ("yes" if word in properties_of[noun] else "no")
         else:
-            assert answer == ("right" if word == hidden else f"wrong {hidden}")
-            assert state.done and state.returns == pytest.approx((float(word == hidden) - cost * num_asked,))
+            assert answer == ("right" if word == noun else f"wrong {noun}")
+            assert state.done and state.returns == pytest.approx((float(word == noun) - cost * num_asked,))
     assert state.plies <= environment.max_turns == questions + 1
 
 
@@ -86,12 +88,12 @@ def test_answers_are_wrong_independently_with_the_rate_of_the_noise():
 
 
 def test_prompts_keys_and_returns():
-    small = {"objects": 2, "attributes": 1, "values": 2, "questions": 2}
-    state = start(game(**small, tables=2), 1)
+    small_options = {"objects": 2, "attributes": 1, "values": 2, "questions": 2}
+    state = start(game(**small_options, tables=2), 1)
     sheet = " ".join(" ".join(words) for words in state.spiel.table.sheet())
     assert sheet in ("ball red bell green", "ball green bell red")
     assert state.observe(0).text == f"twentyquestions guesser {sheet}"
-    assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
+    assert start(game(**small_options, tables=1)).observe(0).text == "twentyquestions guesser"
     table = (
         QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), secret=1)
         .after(0)
@@ -100,14 +102,17 @@ def test_prompts_keys_and_returns():
     )
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
-    full = start(game(style="full", noise=0.1, cost=0.05), 3)
+    full_state = start(game(style="full", noise=0.1, cost=0.05), 3)
     check_contains(
-        full.observe(0).text, "wrong with probability 0.1", "less 0.05 point(s)", "You may ask 4 more question(s)."
+        full_state.observe(0).text,
+        "wrong with probability 0.1",
+        "less 0.05 point(s)",
+        "You may ask 4 more question(s).",
     )
-    full.apply("red")
-    assert full.observe(0, 1).text.startswith(("You asked red: yes.", "You asked red: no."))
-    full.apply(NOUNS[full.spiel.table.secret])
-    assert "right." in full.observe(0, 2).text and full.returns == (0.95,)
+    full_state.apply("red")
+    assert full_state.observe(0, 1).text.startswith(("You asked red: yes.", "You asked red: no."))
+    full_state.apply(NOUNS[full_state.spiel.table.secret])
+    assert "right." in full_state.observe(0, 2).text and full_state.returns == (0.95,)
     assert "All answers are true" in start(game(style="full")).observe(0).text
 
 

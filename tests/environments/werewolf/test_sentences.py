@@ -47,12 +47,12 @@ def test_all_wordings_of_a_phrase_are_parsed_as_it(phrase):
         ("I don't doubt p2", "support p2"),
         ("As the seer I know that p4 is good", "seer p4 good"),
         ("I have checked p3, he is a werewolf!", "seer p3 wolf"),
-        ("I am a villager, p3 is lying", "accuse p3"),  # a statement about another player counts before a claim
+        ("I am a villager, p3 is lying", "accuse p3"),  # a statement about a different player has priority over a claim
         ("I am p1, the seer looked at nobody", SILENCE),
         ("p3 is the seer.", SILENCE),
         ("I am not a werewolf.", SILENCE),
         ("I trust p2, but p3 is a wolf", "support p2"),  # the player that is named first counts
-        ("I, p1, suspect p3", "accuse p3"),  # a speaker does not talk about itself
+        ("I, p1, suspect p3", "accuse p3"),  # a player makes no statement about itself
         ("The moderator says: p2 is dead", SILENCE),
         ("p22 is a wolf", SILENCE),
         ("p2 p\u00b2 wolf", "accuse p2"),

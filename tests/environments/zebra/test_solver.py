@@ -76,7 +76,7 @@ def test_forced_moves_by_hand_and_after_a_mistake():
         "h3=milk",
     }
     assert constraint_oracle(right="forced").judge([state])[0].best == {"h1=juice"}
-    state.apply("h1=juice")  # now nothing is forced, and every right value is best
+    state.apply("h1=juice")  # no value is forced, so every right value is best
     assert constraint_oracle(right="forced").judge([state])[0].best == {
         "h1=red",
         "h2=green",

@@ -123,16 +123,16 @@ def test_a_level_for_which_no_puzzle_is_found_is_refused(options):
 
 def test_keys_views_and_prompts():
     environment = game(attributes=2, puzzle=PUZZLE)
-    first, second = start(environment), start(environment)
-    for state, order in ((first, ("h1=red", "h2=milk")), (second, ("h2=milk", "h1=red"))):
+    first_state, second_state = start(environment), start(environment)
+    for state, order in ((first_state, ("h1=red", "h2=milk")), (second_state, ("h2=milk", "h1=red"))):
         for word in order:
             state.apply(word)
     assert (
-        first.observe(0).key
+        first_state.observe(0).key
         == "green next blue red left green not h3=tea milk with green | h1=red h2=milk"
-        != second.observe(0).key
+        != second_state.observe(0).key
     )
-    assert first.observe(0).view == second.observe(0).view
+    assert first_state.observe(0).view == second_state.observe(0).view
     reloaded = pyspiel.load_game(str(environment.spiel))  # the clues survive conversion to text
     assert reloaded.opening == environment.table and environment.table.fixed_puzzle is not None
     state = start(game(attributes=2, puzzle=PUZZLE))

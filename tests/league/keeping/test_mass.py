@@ -13,9 +13,9 @@ from sparring.league.payoffs import Payoffs, Results, Row
 
 def book_of_strengths(strength):
     rows = {}
-    for (player, player_strength), (other, other_strength) in itertools.permutations(strength.items(), 2):
-        payoff = (player_strength > other_strength) - (player_strength < other_strength)
-        rows[Row("kuhn_poker", 0, ref(player), ref(other))] = Results(
+    for (player, player_strength), (opponent, opponent_strength) in itertools.permutations(strength.items(), 2):
+        payoff = (player_strength > opponent_strength) - (player_strength < opponent_strength)
+        rows[Row("kuhn_poker", 0, ref(player), ref(opponent))] = Results(
             games=10, wins=10 * (payoff > 0), draws=10 * (payoff == 0), losses=10 * (payoff < 0), returns=10.0 * payoff
         )
     return Payoffs(rows)
@@ -55,7 +55,7 @@ def test_members_outside_the_choice_count_in_the_meta_game():
         request([10, 20, 30], 2, payoffs, ["past-counter-000020"]),
     )
     assert mass(request_alone) == (snapshot(20), snapshot(30))
-    # the counter beats all and has all weight; the other weights are equal, so the oldest leaves
+    # the counter beats all members and has weight 1; the other weights are equal, so the oldest member leaves
     assert mass(request_with_counter, solver="nash") == (snapshot(20), snapshot(30))
 
 

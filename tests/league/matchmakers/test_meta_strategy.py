@@ -18,10 +18,10 @@ PAYOFFS = np.array([[0, -1, 1, 1], [1, 0, -1, 1], [-1, 1, 0, 1], [-1, -1, -1, 0]
 
 def book_of_payoffs(payoffs, games=10, seats=(0, 1)):
     rows = {}
-    for i, player in enumerate(MEMBERS[: len(payoffs)]):
-        for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
-            for seat in seats if i != j else ():
-                payoff = payoffs[i][j]
+    for row, player in enumerate(MEMBERS[: len(payoffs)]):
+        for column, opponent in enumerate(MEMBERS[: len(payoffs)]):
+            for seat in seats if row != column else ():
+                payoff = payoffs[row][column]
                 rows[Row("kuhn_poker", seat, player, opponent)] = Results(
                     games=games,
                     wins=games * (payoff > 0),
@@ -117,13 +117,13 @@ def test_both_sides_have_equal_weight_in_the_meta_game():
 
 def book_of_sides(first_payoffs, games=10, noise=0.0):
     rows = {}
-    for i, player in enumerate(MEMBERS[: len(first_payoffs)]):
-        for j, opponent in enumerate(MEMBERS[: len(first_payoffs)]):
+    for row, player in enumerate(MEMBERS[: len(first_payoffs)]):
+        for column, opponent in enumerate(MEMBERS[: len(first_payoffs)]):
             rows[Row("kuhn_poker", 0, player, opponent)] = Results(
-                games=games, draws=games, returns=games * first_payoffs[i][j]
+                games=games, draws=games, returns=games * first_payoffs[row][column]
             )
             rows[Row("kuhn_poker", 1, opponent, player)] = Results(
-                games=games, draws=games, returns=-games * (first_payoffs[i][j] - noise)
+                games=games, draws=games, returns=-games * (first_payoffs[row][column] - noise)
             )
     return Payoffs(rows)
 
@@ -137,7 +137,7 @@ def shares_by_side(payoffs, count=3000, **options):
     return [[by_side[side].count(member) / len(by_side[side]) for member in MEMBERS[:2]] for side in (0, 1)]
 
 
-def test_with_sides_apart_each_side_has_its_distribution():
+def test_separate_sides_have_separate_distributions():
     """Side 0 earns [[3, 0], [1, 2]]: side 1 is indifferent if 3p + 1(1 - p) = 2(1 - p), side 0 if 3q = q + 2(1 - q)."""
     first_shares, second_shares = shares_by_side(book_of_sides([[3, 0], [1, 2]]), sides="apart")
     assert first_shares == pytest.approx([1 / 4, 3 / 4], abs=0.04) and second_shares == pytest.approx(
@@ -149,7 +149,7 @@ def test_with_sides_apart_each_side_has_its_distribution():
 
 
 def test_payoffs_of_opposed_sides_are_averaged_and_others_are_used_unchanged():
-    """After a forfeit the returns do not sum to 0, as the other side earns nothing."""
+    """After a forfeit the returns do not sum to 0, because the other side gets 0."""
     assert shares_by_side(book_of_sides([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx(
         [1 / 4, 3 / 4], abs=0.04
     )

@@ -122,15 +122,15 @@ def test_a_run_plays_against_the_members_that_beat_it():
         }
     )
     engine = LocalEngine(config)
-    beaten, strong, *_ = MEMBERS
-    engine.take_member(beaten)
-    engine.take_member(strong)
+    weak_member, strong_member, *_ = MEMBERS
+    engine.take_member(weak_member)
+    engine.take_member(strong_member)
     rows = {
-        Row("kuhn_poker", 0, LEARNER, beaten): Results(games=98, wins=98),
-        Row("kuhn_poker", 1, LEARNER, strong): Results(games=98, losses=98),
+        Row("kuhn_poker", 0, LEARNER, weak_member): Results(games=98, wins=98),
+        Row("kuhn_poker", 1, LEARNER, strong_member): Results(games=98, losses=98),
     }
     state = RunState(step=3).remembering(payoffs=Payoffs(rows).to_json())
     result = play_round(config, engine, Methods.of(config), state)
     players = [player for episode in result.episodes for player in episode.players]
-    assert (players.count(LEARNER), players.count(strong), players.count(beaten)) == (64, 64, 0)
-    assert result.state.payoffs.results(LEARNER, strong).games == 98 + 64
+    assert (players.count(LEARNER), players.count(strong_member), players.count(weak_member)) == (64, 64, 0)
+    assert result.state.payoffs.results(LEARNER, strong_member).games == 98 + 64

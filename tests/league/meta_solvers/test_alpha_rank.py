@@ -24,11 +24,13 @@ def stationary_distribution(game, alpha, population):
     states = list(itertools.product(*map(range, game.shape)))
     chain = np.zeros((len(states), len(states)))
     rate = 1 / max(1, sum(size - 1 for size in game.shape))
-    for (a, old_state), (b, new_state) in itertools.permutations(enumerate(states), 2):
+    for (old_index, old_state), (new_index, new_state) in itertools.permutations(enumerate(states), 2):
         changed_sides = [side for side in range(game.num_sides) if old_state[side] != new_state[side]]
         if len(changed_sides) == 1:
             payoffs = game.payoffs[changed_sides[0]]
-            chain[a, b] = rate * fixation_probability(payoffs[new_state] - payoffs[old_state], alpha, population)
+            chain[old_index, new_index] = rate * fixation_probability(
+                payoffs[new_state] - payoffs[old_state], alpha, population
+            )
     chain += np.diag(1 - chain.sum(axis=1))
     values, vectors = np.linalg.eig(chain.T)
     stationary = np.real(vectors[:, np.argmin(np.abs(values - 1))])
@@ -45,7 +47,7 @@ def test_two_members_by_hand():
 
 def test_members_of_a_cycle_have_equal_mass():
     np.testing.assert_allclose(solve(of_matrix(CYCLE)).sides[0], [1 / 3] * 3)
-    # the size of the payoffs does not matter in the limit
+    # the limit does not depend on the scale of the payoffs
     uneven = of_matrix([[0, -1, 9], [1, 0, -2], [-9, 2, 0]])
     np.testing.assert_allclose(solve(uneven, alpha=None).sides[0], [1 / 3] * 3)
     assert bind("league.meta_solvers", "alpha_rank", preset="limit").options["alpha"] is None

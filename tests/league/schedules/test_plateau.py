@@ -29,11 +29,11 @@ def test_too_few_returns_are_no_plateau():
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
-def test_with_longest_1_plateau_equals_the_schedule_steps(age, every):
+def test_plateau_equals_the_schedule_steps_if_longest_is_1(age, every):
     assert plateau(request(RISING, age, every), longest=1.0) == steps(request(RISING, age, every))
 
 
 @given(returns=st.lists(st.integers(-5, 5), min_size=4, max_size=12), shift=st.sampled_from([-8.0, 0.5, 2.0**20]))
-def test_a_constant_added_to_all_returns_changes_nothing(returns, shift):
+def test_a_constant_added_to_all_returns_has_no_effect(returns, shift):
     shifted_returns = [value + shift for value in returns]
     assert plateau(request(returns), window=2) == plateau(request(shifted_returns), window=2)

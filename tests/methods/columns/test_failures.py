@@ -80,7 +80,7 @@ def test_if_the_answer_is_readable_all_seats_train_except_failed_workers():
     assert find_trained_turns(game, without_failures) == {*range(len(without_failures.turns))}
 
 
-def test_if_the_lead_failed_only_its_own_turns_train():
+def test_if_the_lead_failed_only_the_turns_of_the_lead_train():
     game = game_of()
     episode = episode_of(game, READABLE_ANSWER)
     truncated_episode = with_turn(
@@ -117,7 +117,7 @@ def test_if_a_reply_repeats_itself_only_that_reply_trains():
     }
     repeating_answer = with_turn(
         episode, -1, REPETITION_TOKENS, truncated=True
-    )  # the lead's own answer repeats: it did not end by itself
+    )  # the answer of the lead repeats until it is truncated
     assert trained_seats_and_turns(repeating_answer, find_trained_turns(game, repeating_answer)) == {(0, 1)}
 
 
@@ -146,9 +146,11 @@ def test_a_team_without_workers_and_an_answer_merged_from_notes():
         (2, 0),
         (2, 1),
     }
-    single = game_of(workers=0, answer="merged")
-    episode = episode_of(single, {0: [None, None]})
-    assert conversations(single, episode)[0].end == "turns" and find_trained_turns(single, episode) == {0, 1}
+    single_seat_game = game_of(workers=0, answer="merged")
+    episode = episode_of(single_seat_game, {0: [None, None]})
+    assert conversations(single_seat_game, episode)[0].end == "turns" and find_trained_turns(
+        single_seat_game, episode
+    ) == {0, 1}
 
 
 def test_an_environment_without_a_lead_is_refused():
@@ -177,7 +179,7 @@ def test_columns_have_one_row_per_turn_of_a_trained_seat():
         } == {row for row in rows if row[1] == 1}
         column = registry.bind("columns", "wideseek_turns")(source)
         expected = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
-        # the lead's end counts for the workers' rows also where the lead is not trained
+        # the end of the lead also marks rows of workers if the lead is not trained
         assert {row for row, is_marked in zip(rows, column, strict=True) if is_marked} == expected & {
             *rows
         } and column.dtype == bool
@@ -197,14 +199,20 @@ def test_grpo_masks_turns_in_the_loss_but_still_compares_them():
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
     turns = replace(turns, reward=reward.astype(float))
-    unmasked = grpo(turns)
-    assert unmasked.trained is None and not unmasked.metrics
+    unmasked_credit = grpo(turns)
+    assert unmasked_credit.trained is None and not unmasked_credit.metrics
     for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
         column = registry.bind("columns", name)(Source(episodes))
-        masked = grpo(replace(turns, **{name: column}), trains=trains)
-        assert masked.advantages.tolist() == unmasked.advantages.tolist() and unmasked.advantages.any()
-        assert masked.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
-        assert masked.metrics == {"trained_share": masked.trained.mean()} and 0 < masked.trained.mean() < 1
+        masked_credit = grpo(replace(turns, **{name: column}), trains=trains)
+        assert (
+            masked_credit.advantages.tolist() == unmasked_credit.advantages.tolist()
+            and unmasked_credit.advantages.any()
+        )
+        assert masked_credit.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
+        assert (
+            masked_credit.metrics == {"trained_share": masked_credit.trained.mean()}
+            and 0 < masked_credit.trained.mean() < 1
+        )
 
 
 @pytest.mark.parametrize("trains", ["unfailed", "as_released"])
@@ -240,7 +248,7 @@ def test_a_run_trains_only_the_marked_turns(trains):
     batch = engine.batch(episodes, progress=0.0)
     credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
     game = engine.environments[0][0]
-    failed = {
+    failed_turns = {
         (episode.episode_id, conversation.seat, episode.turns[recorded_turn].turn_index)
         for episode in episodes
         for conversation in conversations(game, episode)
@@ -248,11 +256,11 @@ def test_a_run_trains_only_the_marked_turns(trains):
         for recorded_turn in conversation.turns
     }
     rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
-    assert 0 < len(failed) < len(rows)
-    failed_games = {number for number, seat, _ in failed if not seat}  # games in which the lead failed
+    assert 0 < len(failed_turns) < len(rows)
+    failed_games = {number for number, seat, _ in failed_turns if not seat}  # games in which the lead failed
     assert trains == "unfailed" or {number for number, *_ in rows} > failed_games
     expected = [
-        row[1] == 0 if trains == "as_released" and row[0] in failed_games else row not in failed for row in rows
+        row[1] == 0 if trains == "as_released" and row[0] in failed_games else row not in failed_turns for row in rows
     ]
     assert expected == credit.trained.tolist()  # no answer is malformed here
     tokens = batch.trained(credit)

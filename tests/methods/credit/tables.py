@@ -1,4 +1,4 @@
-"""Turn tables for tests: small ones by hand, random ones by seed."""
+"""Turn tables for tests: small tables by hand and random tables by seed."""
 
 import numpy as np
 from hypothesis import strategies as st

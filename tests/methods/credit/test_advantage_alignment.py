@@ -25,7 +25,7 @@ def random_turns(seed, seats=2, games=6):
     return rounds(rewards, episodes, seat_indices.tolist(), (episodes // 3).tolist())
 
 
-def naive(turns, beta, gamma, baseline, extra):
+def naive(turns, beta, gamma, baseline, extra):  # e, s, t: episode, seat, turn index
     rows = {
         (e, s, t): row for row, (e, s, t) in enumerate(zip(turns.episode, turns.seat, turns.turn_index, strict=True))
     }
@@ -43,8 +43,8 @@ def naive(turns, beta, gamma, baseline, extra):
         gains[row] = returns[row] - (np.mean(other_rewards) if other_rewards else returns[rows[e, s, baseline_turn]])
     result = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
-        past = sum(gamma ** (t - k) * gains[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
-        result[row] = gains[row] + beta * past * sum(
+        sum_of_past_gains = sum(gamma ** (t - k) * gains[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
+        result[row] = gains[row] + beta * sum_of_past_gains * sum(
             gains[other_row] for (f, q, u), other_row in rows.items() if f == e and q != s and u == t
         )
     return result
@@ -87,13 +87,13 @@ def test_games_of_one_turn_are_rloo_and_so_is_the_first_turn(rewards, baseline):
 
 
 @given(st.integers(0, 500))
-def test_without_opponents_or_with_beta_zero_nothing_is_aligned(seed):
+def test_opponents_change_advantages_only_if_beta_is_above_0(seed):
     turns = random_turns(seed)
     without_beta = advantage_alignment(turns, beta=0.0).advantages
     without_opponents = dataclasses.replace(turns, episode=turns.trajectory)
     assert advantage_alignment(without_opponents).advantages == pytest.approx(without_beta)
-    first = turns.turn_index == 0
-    assert advantage_alignment(turns).advantages[first] == pytest.approx(without_beta[first])
+    is_first_turn = turns.turn_index == 0
+    assert advantage_alignment(turns).advantages[is_first_turn] == pytest.approx(without_beta[is_first_turn])
 
 
 def test_equal_rewards_and_a_group_of_one_give_zero():

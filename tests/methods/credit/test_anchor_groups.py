@@ -60,7 +60,7 @@ def test_attempts_and_notes_have_different_turn_places():
     assert equality_matrix(group_ids(*turn_keys(notes))[0]) == equality_matrix(np.array([0, 1, 2, 0, 3, 2]))
 
 
-def test_information_states_are_anchors_too():
+def test_information_states_can_be_anchors():
     turns = table_of_views([[5, 6], [7, 7]], groups=[0, 0], keys=[1, 2, 1, 3])
     assert equality_matrix(anchor_groups(turns, "x", "state_key")[0]) == equality_matrix(np.array([1, 2, 1, 3]))
 
@@ -72,7 +72,7 @@ def clusters_by_loop(views, texts, groups, threshold):
         leaders = []
         for row in sorted(np.flatnonzero(np.array(groups) == group), key=lambda row: texts[views[row]]):
             text = texts[views[row]]
-            nearest = next(
+            representative = next(
                 (
                     leader
                     for leader in leaders
@@ -80,8 +80,8 @@ def clusters_by_loop(views, texts, groups, threshold):
                 ),
                 None,
             )
-            leaders += [row] if nearest is None else []
-            cluster[row] = row if nearest is None else nearest
+            leaders += [row] if representative is None else []
+            cluster[row] = row if representative is None else representative
     return np.array([cluster[row] for row in range(len(views))])
 
 
@@ -101,7 +101,7 @@ def test_similar_texts_are_clustered_as_in_the_released_loop(texts, rows, thresh
 
 @pytest.mark.parametrize("numbering", [[0, 1, 2], [1, 0, 2], [2, 1, 0]])
 def test_clusters_depend_on_the_texts_and_not_on_the_order_of_the_batch(numbering):
-    # the middle text resembles both others, which differ; the first in the alphabet leads, so the last stays alone
+    # the middle text resembles the two others; the alphabetically first text leads, so the last one is a separate cluster
     texts = ["aaaa", "aabb", "bbbb"]
     turns = table_of_views([[view] for view in numbering], names=texts, groups=[0] * 3)
     clusters = dict(zip(numbering, anchor_groups(turns, "x", "view", 0.5)[0], strict=True))
@@ -173,7 +173,7 @@ def test_gigpo_without_the_step_part_is_grpo(seed, divide):
 
 def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
 
-    def against(values):
+    def relative_to_peers(values):
         values = list(values)
         mean = sum(values) / len(values)
         deviation = (sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1)) ** 0.5
@@ -190,8 +190,8 @@ def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
     result = []
     for group, view, episode_return, return_to_go in rows:
         members = episodes[group]
-        mean, deviation = against(r for r, n in members for _ in range(n if over == "turns" else 1))
-        step_mean, step_deviation = against(clusters[group, view])
+        mean, deviation = relative_to_peers(r for r, n in members for _ in range(n if over == "turns" else 1))
+        step_mean, step_deviation = relative_to_peers(clusters[group, view])
         episode = 0.0 if len(members) == 1 else (episode_return - mean) / deviation
         result.append(episode + weight * (return_to_go - step_mean) / step_deviation)
     return result
@@ -241,16 +241,16 @@ def test_gigpo_with_one_trajectory_equal_returns_and_large_returns():
     assert gigpo(large_turns).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)
 
 
-# two games of the same three views, and a third that shares the last view alone
+# two games with equal views, and a third game that shares only the last view
 THREE_GAMES = {"rewards": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0]], "groups": [0, 0, 0]}
 
 
-def test_hgpo_golden_weights():
+def test_hgpo_weights_equal_those_of_the_released_code():
     # at the last view: level 1 compares 1 with (1, 0, 0), levels 2 and 3 with (1, 0)
     turns = with_views(table(**THREE_GAMES), [0, 1, 2, 0, 1, 2, 2])
-    last = hgpo(turns, gamma=1.0, divide_by_std=False).advantages[[2, 5, 6]]
-    assert last == pytest.approx([2 / 9 * 2 / 3 + 7 / 9 * 0.5, -2 / 9 / 3 - 7 / 9 * 0.5, -1 / 3])
-    # divided by the population deviation, all of levels 2 and 3 are +-1; level 1 of (1, 0, 0) is sqrt 2
+    last_advantages = hgpo(turns, gamma=1.0, divide_by_std=False).advantages[[2, 5, 6]]
+    assert last_advantages == pytest.approx([2 / 9 * 2 / 3 + 7 / 9 * 0.5, -2 / 9 / 3 - 7 / 9 * 0.5, -1 / 3])
+    # divided by the population deviation, levels 2 and 3 are +-1, and level 1 of (1, 0, 0) is sqrt 2
     divided_by_std = hgpo(turns, gamma=1.0).advantages
     assert divided_by_std[2] == pytest.approx(2 / 9 * 2**0.5 + 3 / 9 + 4 / 9, abs=1e-5)
     # second turns have two levels (2/5, 3/5), first turns one
@@ -319,18 +319,18 @@ def test_hgpo_released_variant_skips_levels_with_zero_advantage():
     # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own history the third matches one return of 0
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
     turns = with_views(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
-    published = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
-    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
+    published_advantages = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
+    released_advantages = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
         turns, {}
     ).advantages
-    assert published == pytest.approx(released)  # all zeros of a row coincide here
+    assert published_advantages == pytest.approx(released_advantages)  # all zeros of a row coincide here
     turns = dataclasses.replace(turns, reward=np.array([0.0, 1, 0, 1, 0, 0, 0, 0]))
-    published = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
-    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
+    published_advantages = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
+    released_advantages = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
         turns, {}
     ).advantages
-    assert published[1::2] == pytest.approx([0.2, 0.2, -0.2, -0.2])
-    assert released[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
+    assert published_advantages[1::2] == pytest.approx([0.2, 0.2, -0.2, -0.2])
+    assert released_advantages[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
 def test_hgpo_alpha_zero_weighs_all_levels_equally_up_to_the_history():
@@ -498,7 +498,7 @@ def test_mars2_equals_plain_loops(seed):
 
 
 def grown_tree(seed, games=12):
-    """Return a random table whose groups form trees: the key of a turn stands for its whole history."""
+    """Return a random table whose groups form trees: turns with equal histories have equal keys."""
     generator = np.random.Generator(np.random.Philox(seed))
     rewards, keys, actions, key_of_history = [], [], [], {}
     for length in generator.integers(1, 5, games):
@@ -514,7 +514,7 @@ def grown_tree(seed, games=12):
 
 
 def test_branch_grpo_by_hand():
-    # leaves 2, 0, 0, 2 (mean 1); the first two share their first turn, the third took another action there
+    # leaves 2, 0, 0, 2 (mean 1); leaves 0 and 1 share their first turn, and leaf 2 has a different first action
     turns = with_actions(
         table([[0.0, 2.0], [0.0, 0.0], [0.0], [2.0]], groups=[0] * 4, keys=[0, 1, 0, 2, 0, 3]), [5, 5, 5, 5, 6, 5]
     )

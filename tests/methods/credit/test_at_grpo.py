@@ -16,7 +16,7 @@ from sparring.methods.credit.vpr import vpr
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 P = 0.4
-# stop at once for 1, or continue for -0.5 and then get 2 after any action: (probability, rewards, score of each turn)
+# stop for a reward of 1, or continue for -0.5 and then get 2: (probability, rewards, score of each turn)
 STOP, GO = (P, [1.0], [1 - P]), (1 - P, [-0.5, 2.0], [-P, 0.0])
 EXACT = P * (1 - P) * (1.0 - 1.5)
 
@@ -37,7 +37,7 @@ def expected_gradient(advantages_of, members):
 
 
 def test_by_hand():
-    # turn 0: 1, 3, 5: mean 3, deviation 2; turn 1: 4, 0: mean 2, deviation 2 sqrt(2); turn 2: alone
+    # turn 0: 1, 3, 5: mean 3, deviation 2; turn 1: 4, 0: mean 2, deviation 2 sqrt(2); turn 2: one member
     turns = group([[1.0, 4.0, 9.0], [3.0], [5.0, 0.0]])
     assert at_grpo(turns).advantages == pytest.approx([-1, 2**-0.5, 0, 0, 1, -(2**-0.5)], abs=1e-5)
     assert at_grpo(turns, scale="none").advantages == pytest.approx([-2, 2, 0, 0, 2, -2])
@@ -153,7 +153,7 @@ def test_with_one_component_candidates_are_credited_as_in_vpr():
     assert team == pytest.approx(vpr(turns, baseline="candidates").advantages)
 
 
-def test_named_rewards_replace_the_reward_of_episodes_too():
+def test_named_rewards_replace_the_reward_of_episodes():
     turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
     assert at_grpo(
         turns, team="best_action", local="format_bonus", alpha=0.5, scale="none"

@@ -54,21 +54,24 @@ def trials(*courses, groups=None, views=None, fines=None, opponents=None, **opti
 
 
 def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
-    """Return a table of trials of up to four attempts, in two groups of two roles, with fines; notes may be missing or earn something."""
+    """Return a table of random trials: up to four attempts, two groups, two roles, fines, and notes that may earn rewards."""
     generator = np.random.Generator(np.random.Philox(seed))
-    courses = []
+    trial_list = []
     for _ in range(int(generator.integers(1, 9))):
-        course, count = [], int(generator.integers(1, 5))
+        parts, count = [], int(generator.integers(1, 5))
         for index in range(count):
-            course.append((offset + scale * generator.normal(size=int(generator.integers(1, 4)))).tolist())
+            parts.append((offset + scale * generator.normal(size=int(generator.integers(1, 4)))).tolist())
             if notes and (index + 1 < count or generator.random() < 0.2):
-                course += [(NOTE, generator.normal() if generator.random() < 0.2 else 0.0)] * int(
+                parts += [(NOTE, generator.normal() if generator.random() < 0.2 else 0.0)] * int(
                     generator.integers(1, 3) if generator.random() < 0.3 else 1
                 )
-        courses.append(course)
-    count, size = len(courses), sum(len(part) if isinstance(part, list) else 1 for course in courses for part in course)
+        trial_list.append(parts)
+    count, size = (
+        len(trial_list),
+        sum(len(part) if isinstance(part, list) else 1 for parts in trial_list for part in parts),
+    )
     return trials(
-        *courses,
+        *trial_list,
         groups=generator.integers(0, 2, count).tolist(),
         seats=generator.integers(0, 2, count).tolist(),
         views=generator.integers(0, 3, size),
@@ -77,11 +80,11 @@ def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
     )
 
 
-def test_lose_lose_win_by_hand():
-    """Each attempt stakes ten chips and pays -10, 0 or +20. Discounts of a half, in attempts and between."""
+def test_credit_of_two_losses_and_a_win_by_hand():
+    """Each attempt stakes ten chips and pays -10, 0 or +20. Both discounts are 0.5."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
-    # G from the end: 20, 10; the note before it 10; attempt 1: 0 + 5; its note 5; attempt 0: -10 + 2.5, and half of that
+    # G from the end: 20, 10; note 10; attempt 1: 0 + 5; note 5; attempt 0: -10 + 2.5, and its half
     steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
     anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # attempts are compared with attempts, notes with notes
     outcome, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
@@ -89,7 +92,7 @@ def test_lose_lose_win_by_hand():
     assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * outcome)
 
 
-def test_lose_lose_win_as_released_by_hand():
+def test_released_credit_of_two_losses_and_a_win_by_hand():
     """Means of the episode part run over seven steps, two of them notes of 0: (-10 - 10 + 0 + 20 + 20) / 7."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
     estimate = registry.bind("credit", "mage", {"gamma": 0.5, "gamma_episode": 0.5}, preset="as_released")
@@ -100,35 +103,41 @@ def test_lose_lose_win_as_released_by_hand():
 def advantages_as_released(turns, gamma_step, gamma_traj, differential):
     """Return MAGE's and LaMer's credit in loops: returns per trial, then both normalisations over all steps of a group."""
     size = len(turns.reward)
-    part, return_to_go = np.zeros(size), np.zeros(size)
+    episode_credit, return_to_go = np.zeros(size), np.zeros(size)
     for index in range(turns.trajectory.max() + 1):
         steps = np.flatnonzero(turns.trajectory == index).tolist()
-        reward = {t: turns.components["game"][t] for t in steps}
-        for position, t in enumerate(steps):  # a turn after a note belongs to the next attempt
+        reward = {turn: turns.components["game"][turn] for turn in steps}
+        for position, turn in enumerate(steps):  # a turn after a note belongs to the next attempt
             later_turns = [later for later in steps[position:] if not turns.note[later]]
-            if turns.note[t] and later_turns:
-                reward[later_turns[0]] += reward[t]
-                reward[t] = 0.0
-        numbers = sorted({int(turns.attempt[t]) for t in steps if not turns.note[t]})
-        total = {n: sum(reward[t] for t in steps if turns.attempt[t] == n and not turns.note[t]) for n in numbers}
-        gain = {n: total[n] - (total[numbers[k - 1]] if k and differential else 0.0) for k, n in enumerate(numbers)}
-        running, current = 0.0, None
-        for t in reversed(steps):
-            n = int(turns.attempt[t])
-            if turns.note[t]:
-                return_to_go[t] = running + reward[t]
+            if turns.note[turn] and later_turns:
+                reward[later_turns[0]] += reward[turn]
+                reward[turn] = 0.0
+        numbers = sorted({int(turns.attempt[turn]) for turn in steps if not turns.note[turn]})
+        total = {
+            attempt: sum(reward[turn] for turn in steps if turns.attempt[turn] == attempt and not turns.note[turn])
+            for attempt in numbers
+        }
+        gain = {
+            attempt: total[attempt] - (total[numbers[k - 1]] if k and differential else 0.0)
+            for k, attempt in enumerate(numbers)
+        }
+        running_return, current_attempt = 0.0, None
+        for turn in reversed(steps):
+            attempt = int(turns.attempt[turn])
+            if turns.note[turn]:
+                return_to_go[turn] = running_return + reward[turn]
                 continue
-            last = t == max(s for s in steps if turns.attempt[s] == n and not turns.note[s])
-            step_reward = (gain[n] if last else 0.0) if differential else reward[t]
-            running = step_reward + (gamma_step if n == current else gamma_traj) * running
-            current, return_to_go[t], part[t] = n, running, gain[n]
-    score = part + turns.reward - turns.components["game"]
+            is_last_turn = turn == max(s for s in steps if turns.attempt[s] == attempt and not turns.note[s])
+            step_reward = (gain[attempt] if is_last_turn else 0.0) if differential else reward[turn]
+            running_return = step_reward + (gamma_step if attempt == current_attempt else gamma_traj) * running_return
+            current_attempt, return_to_go[turn], episode_credit[turn] = attempt, running_return, gain[attempt]
+    score = episode_credit + turns.reward - turns.components["game"]
     result = np.zeros(size)
-    for t in range(size):
-        group = [s for s in range(size) if (turns.group[s], turns.role[s]) == (turns.group[t], turns.role[t])]
-        anchor = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
+    for turn in range(size):
+        group = [s for s in range(size) if (turns.group[s], turns.role[s]) == (turns.group[turn], turns.role[turn])]
+        anchor = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])]
         mean = np.mean([score[s] for s in group]) if len(group) > 1 else 0.0
-        result[t] = score[t] - mean + return_to_go[t] - np.mean([return_to_go[s] for s in anchor])
+        result[turn] = score[turn] - mean + return_to_go[turn] - np.mean([return_to_go[s] for s in anchor])
     return result
 
 
@@ -161,62 +170,64 @@ def naive(
     """Return the advantages of every option, turn by turn."""
     size = len(turns.reward)
     reward = (turns.reward if outcome is None else turns.components[outcome]).copy()
-    besides, unfollowed = turns.reward - reward, np.zeros(size)
+    other_rewards, rewards_without_next = turns.reward - reward, np.zeros(size)
     rows = {number: np.flatnonzero(turns.trajectory == number).tolist() for number in range(turns.trajectory.max() + 1)}
     for members in rows.values():
-        for position, t in enumerate(members):
-            if turns.note[t]:
+        for position, turn in enumerate(members):
+            if turns.note[turn]:
                 later_turns = [s for s in members[position:] if not turns.note[s]]
                 if later_turns:
-                    reward[later_turns[0]] += reward[t]
+                    reward[later_turns[0]] += reward[turn]
                 else:
-                    unfollowed[t] = reward[t]
-                reward[t] = 0.0
+                    rewards_without_next[turn] = reward[turn]
+                reward[turn] = 0.0
     attempts, gain = defaultdict(list), {}
     for number, members in rows.items():
-        for t in members:
-            if not turns.note[t]:
-                attempts[number, int(turns.attempt[t])].append(t)
-        previous = 0.0
-        for n in sorted(n for trial, n in attempts if trial == number):
-            total = sum(reward[t] for t in attempts[number, n])
-            gain[number, n] = total - (previous if pay == "differential" else 0.0)
-            previous = total
+        for turn in members:
+            if not turns.note[turn]:
+                attempts[number, int(turns.attempt[turn])].append(turn)
+        previous_total = 0.0
+        for attempt_index in sorted(attempt_index for trial, attempt_index in attempts if trial == number):
+            total = sum(reward[turn] for turn in attempts[number, attempt_index])
+            gain[number, attempt_index] = total - (previous_total if pay == "differential" else 0.0)
+            previous_total = total
     if pay == "differential":
         reward = np.zeros(size)
         for key, members in attempts.items():
             reward[members[-1]] = gain[key]
     own_returns = {
-        key: sum(gamma**k * reward[t] for k, t in enumerate(members)) for key, members in attempts.items()
+        key: sum(gamma**k * reward[turn] for k, turn in enumerate(members)) for key, members in attempts.items()
     }  # g_1
     step = np.zeros(size)
     for number, members in rows.items():
-        numbers = sorted(n for trial, n in attempts if trial == number)
-        begins = {}
-        for position, n in reversed(list(enumerate(numbers))):
-            turns_of = attempts[number, n]
-            for k, t in enumerate(turns_of):
-                step[t] = sum(gamma ** (m - k) * reward[turns_of[m]] for m in range(k, len(turns_of)))
+        numbers = sorted(attempt_index for trial, attempt_index in attempts if trial == number)
+        first_returns = {}
+        for position, attempt_index in reversed(list(enumerate(numbers))):
+            turns_of = attempts[number, attempt_index]
+            for k, turn in enumerate(turns_of):
+                step[turn] = sum(gamma ** (m - k) * reward[turns_of[m]] for m in range(k, len(turns_of)))
                 if later == "whole":
-                    step[t] += sum(
+                    step[turn] += sum(
                         gamma_episode ** (distance + 1) * own_returns[number, m]
                         for distance, m in enumerate(numbers[position + 1 :])
                     )
                 elif position + 1 < len(numbers):
-                    step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[position + 1]]
-            begins[n] = step[turns_of[0]]
-        for position, t in enumerate(members):
-            if turns.note[t]:
+                    step[turn] += (
+                        gamma ** (len(turns_of) - 1 - k) * gamma_episode * first_returns[numbers[position + 1]]
+                    )
+            first_returns[attempt_index] = step[turns_of[0]]
+        for position, turn in enumerate(members):
+            if turns.note[turn]:
                 later_turns = [s for s in members[position:] if not turns.note[s]]
-                step[t] = step[later_turns[0]] if later_turns else unfollowed[t]
+                step[turn] = step[later_turns[0]] if later_turns else rewards_without_next[turn]
     key = [
         (
-            turns.group[t],
-            turns.role[t],
-            turns.attempt[t] if by_attempt else 0,
-            turns.opponents[t] if per_opponent else 0,
+            turns.group[turn],
+            turns.role[turn],
+            turns.attempt[turn] if by_attempt else 0,
+            turns.opponents[turn] if per_opponent else 0,
         )
-        for t in range(size)
+        for turn in range(size)
     ]
 
     def mean_of(entries, t):
@@ -226,24 +237,24 @@ def naive(
     if over == "attempts":
         entries = [(key[members[0]], gain[attempt]) for attempt, members in attempts.items()]
     else:
-        entries = [(key[t], gain[attempt]) for attempt, members in attempts.items() for t in members]
+        entries = [(key[turn], gain[attempt]) for attempt, members in attempts.items() for turn in members]
     if note_zeros:
-        entries += [(key[t], 0.0) for t in range(size) if turns.note[t]]
+        entries += [(key[turn], 0.0) for turn in range(size) if turns.note[turn]]
     result = np.zeros(size)
     for attempt, members in attempts.items():
-        for t in members:
-            result[t] = gain[attempt] - mean_of(entries, t)
-    for t in np.flatnonzero(turns.note):
-        result[t] = -mean_of(entries, t) if note_zeros else 0.0
-    for t in range(size):
+        for turn in members:
+            result[turn] = gain[attempt] - mean_of(entries, turn)
+    for turn in np.flatnonzero(turns.note):
+        result[turn] = -mean_of(entries, turn) if note_zeros else 0.0
+    for turn in range(size):
         if outcome is not None:
-            result[t] += besides[t] - mean_of([(key[s], besides[s]) for s in range(size)], t)
+            result[turn] += other_rewards[turn] - mean_of([(key[s], other_rewards[s]) for s in range(size)], turn)
         same_view = [
             step[s]
             for s in range(size)
-            if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])
+            if key[s] == key[turn] and (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])
         ]
-        result[t] += step_weight * (step[t] - np.mean(same_view))
+        result[turn] += step_weight * (step[turn] - np.mean(same_view))
     return result
 
 
@@ -372,14 +383,16 @@ def test_with_a_named_outcome_a_fine_stays_with_its_turn():
         mage(turns, outcome="score")
 
 
-@pytest.mark.parametrize("inner", ["kuhn_poker", "rock_paper_scissors"])
+@pytest.mark.parametrize("environment", ["kuhn_poker", "rock_paper_scissors"])
 @pytest.mark.parametrize("options", [{}, {"stop_on_win": True}, {"reflect": False}], ids=str)
-def test_real_trials(inner, options):
-    game = make_game("trial", options={"environment": {"name": inner}, "attempts": 4, **options})
+def test_real_trials(environment, options):
+    game = make_game("trial", options={"environment": {"name": environment}, "attempts": 4, **options})
     turns = turn_table(play(plays.make_specs(game, 12, name="random", group_size=4), {"random": random_player()}))
     assert turns.attempt.max() == 3
-    silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
-    assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
+    without_notes = (
+        dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
+    )
+    assert mage(turns).advantages == pytest.approx(naive(without_notes), abs=1e-9)
     assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(
-        advantages_as_released(silent, 0.95, 0.6, True), abs=1e-9
+        advantages_as_released(without_notes, 0.95, 0.6, True), abs=1e-9
     )

@@ -1,4 +1,4 @@
-"""Estimators against the exact policy gradient on a game of variable length, by enumeration.
+"""Compare estimators with the exact policy gradient, by enumeration of a game of variable length.
 
 The game: up to three turns; at each the policy stops with probability p (one logit, shared) and gets 1 for a stop at
 turn 0, 3 at turn 1, 2 at turn 2 (the last turn always ends), or continues for a reward of -0.5.
@@ -35,14 +35,16 @@ def expected_gradient(estimator, members, trajectories=TRAJECTORIES, values=None
         turns = table([rewards for _, rewards, _ in group], groups=[0] * members, values=critic)
         advantages = estimator(turns).advantages
         scores = np.array([score for _, _, scores in group for score in scores])
-        total += np.prod([p for p, _, _ in group]) * float(advantages @ scores) / members
+        total += np.prod([stop_probability for stop_probability, _, _ in group]) * float(advantages @ scores) / members
     return total
 
 
 def test_the_exact_gradient_is_the_derivative_of_the_mean_return():
     def mean_return(logit):
-        p = 1 / (1 + np.exp(-logit))
-        return p * 1.0 + (1 - p) * p * 2.5 + (1 - p) ** 2 * 1.0
+        stop_probability = 1 / (1 + np.exp(-logit))
+        return (
+            stop_probability * 1.0 + (1 - stop_probability) * stop_probability * 2.5 + (1 - stop_probability) ** 2 * 1.0
+        )
 
     logit, step = np.log(P / (1 - P)), 1e-5
     assert pytest.approx((mean_return(logit + step) - mean_return(logit - step)) / (2 * step), rel=1e-8) == EXACT
@@ -68,20 +70,25 @@ def test_dr_grpo_is_the_gradient_times_n_minus_one_over_n(members):
 def test_grpo_in_pairs_keeps_only_the_sign_of_the_difference():
     """In a pair the sample deviation is |difference| / sqrt(2), so the advantage is a sign of constant size."""
     pairs = itertools.product(TRAJECTORIES, repeat=2)
-    sign = sum(p * q * np.sign(sum(a) - sum(b)) * (sum(s) - sum(t)) / 2 for (p, a, s), (q, b, t) in pairs)
+    sign = sum(
+        stop_probability * q * np.sign(sum(a) - sum(b)) * (sum(s) - sum(t)) / 2
+        for (stop_probability, a, s), (q, b, t) in pairs
+    )
     assert expected_gradient(grpo, 2) == pytest.approx(sign / 2**0.5, rel=1e-5)
-    doubled = [(p, [2 * reward for reward in rewards], s) for p, rewards, s in TRAJECTORIES]
-    assert expected_gradient(grpo, 2, doubled) == pytest.approx(expected_gradient(grpo, 2), rel=1e-5)
+    doubled_trajectories = [
+        (stop_probability, [2 * reward for reward in rewards], s) for stop_probability, rewards, s in TRAJECTORIES
+    ]
+    assert expected_gradient(grpo, 2, doubled_trajectories) == pytest.approx(expected_gradient(grpo, 2), rel=1e-5)
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 4])
 def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
-    """Exactly: the baseline b = (sum of turn returns) / (number of turns) knows each trajectory's own length and outcome."""
+    """The baseline b = (sum of turn returns) / (number of turns) depends on each trajectory's length and outcome."""
     bias = 0.0
     for group in itertools.product(TRAJECTORIES, repeat=members):
         returns = [sum(rewards[turn:]) for _, rewards, _ in group for turn in range(len(rewards))]
         score = sum(sum(scores) for _, _, scores in group)
-        bias -= np.prod([p for p, _, _ in group]) * np.mean(returns) * score / members
+        bias -= np.prod([stop_probability for stop_probability, _, _ in group]) * np.mean(returns) * score / members
     assert expected_gradient(mars, members) - EXACT == pytest.approx(bias, abs=1e-12)
     assert abs(bias) > 0.01
 

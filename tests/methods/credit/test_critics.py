@@ -76,20 +76,24 @@ def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
     targets, advantages = [], []
     for number in np.unique(turns.trajectory):
         mask = turns.trajectory == number
-        r, v, w = (
+        rewards, values, ratios = (
             turns.reward[mask],
             np.append(turns.value[mask], 0.0),
             np.exp((turns.old_logprob - turns.logprob)[mask]),
         )
-        rho, c = np.minimum(w, rho_bar), lam * np.minimum(w, c_bar)
+        clipped_ratios, traces = np.minimum(ratios, rho_bar), lam * np.minimum(ratios, c_bar)
         v_s = [
-            v[s]
+            values[s]
             + sum(
-                gamma ** (t - s) * np.prod(c[s:t]) * rho[t] * (r[t] + gamma * v[t + 1] - v[t]) for t in range(s, len(r))
+                gamma ** (t - s)
+                * np.prod(traces[s:t])
+                * clipped_ratios[t]
+                * (rewards[t] + gamma * values[t + 1] - values[t])
+                for t in range(s, len(rewards))
             )
-            for s in range(len(r))
+            for s in range(len(rewards))
         ] + [0.0]
-        advantages += [rho[s] * (r[s] + gamma * v_s[s + 1] - v[s]) for s in range(len(r))]
+        advantages += [clipped_ratios[s] * (rewards[s] + gamma * v_s[s + 1] - values[s]) for s in range(len(rewards))]
         targets += v_s[:-1]
     return advantages, targets
 
@@ -156,24 +160,24 @@ def hiper_random_turns(seed):
 
 
 def hiper_naive(turns, is_opening, gamma, lam_turn, lam_segment):
-    low, high = np.zeros(len(turns.reward)), np.full(len(turns.reward), np.nan)
+    turn_advantages, segment_advantages = np.zeros(len(turns.reward)), np.full(len(turns.reward), np.nan)
     for number in np.unique(turns.trajectory):
         rows = np.flatnonzero(turns.trajectory == number)
-        starts = [row for row in rows if is_opening(row)]
+        segment_starts = [row for row in rows if is_opening(row)]
         value_after, high_after = 0.0, 0.0
-        for start, stop in reversed(list(zip(starts, [*starts[1:], rows[-1] + 1], strict=True))):
+        for begin, end in reversed(list(zip(segment_starts, [*segment_starts[1:], rows[-1] + 1], strict=True))):
             next_advantage = 0.0
-            for row in reversed(range(start, stop)):
-                following = value_after if row == stop - 1 else turns.value[row + 1]
+            for row in reversed(range(begin, end)):
+                next_value = value_after if row == end - 1 else turns.value[row + 1]
                 next_advantage = (
-                    turns.reward[row] + gamma * following - turns.value[row] + gamma * lam_turn * next_advantage
+                    turns.reward[row] + gamma * next_value - turns.value[row] + gamma * lam_turn * next_advantage
                 )
-                low[row] = next_advantage
-            earned = sum(gamma ** (row - start) * turns.reward[row] for row in range(start, stop))
-            factor = gamma ** (stop - start)
-            high_after = earned + factor * value_after - turns.value[start] + factor * lam_segment * high_after
-            high[start], value_after = high_after, turns.value[start]
-    return low, high
+                turn_advantages[row] = next_advantage
+            earned = sum(gamma ** (row - begin) * turns.reward[row] for row in range(begin, end))
+            factor = gamma ** (end - begin)
+            high_after = earned + factor * value_after - turns.value[begin] + factor * lam_segment * high_after
+            segment_advantages[begin], value_after = high_after, turns.value[begin]
+    return turn_advantages, segment_advantages
 
 
 def test_hiper_by_hand_with_one_critic():
@@ -192,8 +196,10 @@ def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
     turns = hiper_random_turns(seed)
 
     def is_opening(row):
-        first = turns.turn_index[row] == 0
-        return first or (turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0)
+        is_first_turn = turns.turn_index[row] == 0
+        return is_first_turn or (
+            turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0
+        )
 
     low, high = hiper_naive(turns, is_opening, gamma, lam, 0.8)
     options = {
@@ -214,26 +220,26 @@ def test_one_segment_or_segments_of_one_turn_are_gae(seed, gamma, lam):
     turns = hiper_random_turns(seed)
     gae_credit = gae(turns, gamma=gamma, lam=lam)
     one_segment = hiper(turns, segment_turns=100, high_share=0.0, gamma=gamma, lam_turn=lam, normalise=False)
-    single = hiper(turns, segment_turns=1, high_share=1.0, gamma=gamma, lam_segment=lam, normalise=False)
-    for credit in (one_segment, single):
+    one_turn_segments = hiper(turns, segment_turns=1, high_share=1.0, gamma=gamma, lam_segment=lam, normalise=False)
+    for credit in (one_segment, one_turn_segments):
         assert credit.advantages == pytest.approx(gae_credit.advantages)
         assert credit.value_targets == pytest.approx(gae_credit.value_targets)
 
 
 def test_each_level_of_hiper_is_normalised_separately():
     turns = hiper_random_turns(1)
-    low = hiper(turns, high_share=0.0).advantages
-    assert low.mean() == pytest.approx(0.0, abs=1e-12)
-    assert low.std(ddof=1) == pytest.approx(1.0, rel=1e-5)
+    turn_level = hiper(turns, high_share=0.0).advantages
+    assert turn_level.mean() == pytest.approx(0.0, abs=1e-12)
+    assert turn_level.std(ddof=1) == pytest.approx(1.0, rel=1e-5)
     is_opening = turns.turn_index % 3 == 0
-    high = hiper(turns, high_share=1.0).advantages
-    assert high[is_opening].mean() == pytest.approx(0.0, abs=1e-12)
-    assert high[is_opening].std(ddof=1) == pytest.approx(1.0, rel=1e-5)
-    assert np.array_equal(high[~is_opening], low[~is_opening])
+    segment_level = hiper(turns, high_share=1.0).advantages
+    assert segment_level[is_opening].mean() == pytest.approx(0.0, abs=1e-12)
+    assert segment_level[is_opening].std(ddof=1) == pytest.approx(1.0, rel=1e-5)
+    assert np.array_equal(segment_level[~is_opening], turn_level[~is_opening])
     assert np.array_equal(hiper(turns).value_targets, hiper(turns, normalise=False).value_targets)
 
 
-def test_hiper_of_equal_turns_one_turn_and_offsets():
+def test_hiper_of_equal_turns_or_one_turn_is_0_and_ignores_offsets():
     assert hiper(table([[1.0], [1.0]], values=[0.0, 0.0])).advantages.tolist() == [0.0, 0.0]
     assert hiper(table([[1.0]], values=[0.25]), normalise=False).advantages.tolist() == [0.75]
     assert hiper(table([[0.0, 1e6]], values=[1e6, 1e6])).advantages == pytest.approx([0.0, 0.0])
@@ -254,21 +260,25 @@ def bi_level_gae_random_turns(seed, longest=4):
 
 
 def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
-    begin = np.cumsum(turns.n_tokens) - turns.n_tokens
-    values = [turns.token_value[b : b + n] for b, n in zip(begin, turns.n_tokens, strict=True)]
+    first_tokens = np.cumsum(turns.n_tokens) - turns.n_tokens
+    values = [turns.token_value[b : b + n] for b, n in zip(first_tokens, turns.n_tokens, strict=True)]
     result = [np.zeros(n) for n in turns.n_tokens]
-    for t in reversed(range(len(values))):
-        next_value, next_advantage = (0.0, 0.0) if turns.done[t] else (values[t + 1][-1], result[t + 1][-1])
-        result[t][-1] = (
-            turns.reward[t] + gamma_turn * next_value - values[t][-1] + gamma_turn * lam_turn * next_advantage
+    for turn in reversed(range(len(values))):
+        next_value, next_advantage = (0.0, 0.0) if turns.done[turn] else (values[turn + 1][-1], result[turn + 1][-1])
+        result[turn][-1] = (
+            turns.reward[turn] + gamma_turn * next_value - values[turn][-1] + gamma_turn * lam_turn * next_advantage
         )
-        for j in reversed(range(len(values[t]) - 1)):
-            result[t][j] = gamma_token * values[t][j + 1] - values[t][j] + gamma_token * lam_token * result[t][j + 1]
+        for token in reversed(range(len(values[turn]) - 1)):
+            result[turn][token] = (
+                gamma_token * values[turn][token + 1]
+                - values[turn][token]
+                + gamma_token * lam_token * result[turn][token + 1]
+            )
     return np.concatenate(result)
 
 
 def test_bi_level_gae_by_hand():
-    """Two turns of two tokens. A[1] = 4 - 1 = 3, A[0] = 0 + 0.5 * 1 - 2 + 0.5 * 3 = 0; then 1 - 3 + 3 and 2 - 1 + 0."""
+    """Two turns of two tokens: A[1] = 4 - 1 = 3, A[0] = 0.5 * 1 - 2 + 0.5 * 3 = 0; first tokens 1 - 3 + 3 and 2 - 1."""
     credit = bi_level_gae(table_with_tokens([[0.0, 4.0]], [2, 2], [1.0, 2.0, 3.0, 1.0]), gamma_turn=0.5)
     assert credit.advantages == pytest.approx([1.0, 0.0, 1.0, 3.0])
     assert credit.value_targets == pytest.approx([2.0, 2.0, 4.0, 4.0])
@@ -425,9 +435,11 @@ def test_vine_ppo_equals_its_definition(plays, gamma):
     expected = []
     for play in plays:
         payoff_so_far = 0.0
-        for pay, before, after, shaping in play:
-            expected.append(pay + shaping + gamma * (after - payoff_so_far - pay) - (before - payoff_so_far))
-            payoff_so_far += pay
+        for payoff, value_before, value_after, shaping in play:
+            expected.append(
+                payoff + shaping + gamma * (value_after - payoff_so_far - payoff) - (value_before - payoff_so_far)
+            )
+            payoff_so_far += payoff
     assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(expected, abs=1e-9)
 
 

@@ -64,13 +64,15 @@ def test_a_truncated_game_ends_with_the_value_of_its_last_turn(estimate, options
     values = generator.normal(size=sum(map(len, rewards)))
     truncated = cut_table(rewards, values, [True, False, True])
     ended_rewards, mask = [], np.ones(len(values), dtype=bool)
-    ends = np.cumsum([len(turn_rewards) for turn_rewards in rewards]) - 1
-    for turn_rewards, end, is_cut in zip(rewards, ends, [True, False, True], strict=True):
-        ended_rewards.append([*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[end]] if is_cut else turn_rewards)
-        mask[end] = not is_cut
-    shorter = cut_table(ended_rewards, values[mask], [False] * 3)
-    shorter = replace(shorter, old_logprob=truncated.old_logprob[mask])
-    credit, expected = estimate(truncated, **options), estimate(shorter, **options)
+    last_rows = np.cumsum([len(turn_rewards) for turn_rewards in rewards]) - 1
+    for turn_rewards, last_row, is_cut in zip(rewards, last_rows, [True, False, True], strict=True):
+        ended_rewards.append(
+            [*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[last_row]] if is_cut else turn_rewards
+        )
+        mask[last_row] = not is_cut
+    shorter_games = cut_table(ended_rewards, values[mask], [False] * 3)
+    shorter_games = replace(shorter_games, old_logprob=truncated.old_logprob[mask])
+    credit, expected = estimate(truncated, **options), estimate(shorter_games, **options)
     assert credit.advantages[mask] == pytest.approx(expected.advantages, abs=1e-9)
     assert credit.value_targets[mask] == pytest.approx(expected.value_targets, abs=1e-9)
     assert credit.advantages[~mask].tolist() == [0.0, 0.0]
@@ -140,9 +142,9 @@ def test_a_game_that_reaches_the_turn_limit_is_cut_for_all_seats():
 def test_a_game_that_ends_by_its_rules_at_the_limit_is_not_cut():
     unlimited = games(None)
     assert not any(episode.cut for episode in unlimited) and turn_table(unlimited).cut is None
-    longest = games(9)  # a full board needs nine turns
-    assert max(len(episode.turns) for episode in longest) == 9
-    assert not any(episode.cut for episode in longest)
+    longest_games = games(9)  # a full board needs nine turns
+    assert max(len(episode.turns) for episode in longest_games) == 9
+    assert not any(episode.cut for episode in longest_games)
     limited_to_six = games(6)
     assert {episode.cut for episode in limited_to_six} == {True, False}
     assert all(episode.cut == (len(episode.turns) == 6 and not any(episode.returns)) for episode in limited_to_six)

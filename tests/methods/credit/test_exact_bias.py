@@ -27,7 +27,7 @@ SHARES = json.loads((Path(__file__).parents[3] / "tests" / "data" / "exact-bias.
 
 
 def table_with_exact_columns(trajectories):
-    """Return the turn table of these trajectories with every optional column as a perfect critic would fill it."""
+    """Return the turn table of these trajectories; a perfect critic fills every optional column."""
     turns = table(
         [rewards for _, rewards, _ in trajectories],
         groups=[0] * len(trajectories),
@@ -39,7 +39,7 @@ def table_with_exact_columns(trajectories):
     action_value = np.where(action == STOP, STOP_REWARD[turn_index], GO_VALUE[turn_index])
     value = STATE_VALUE[turn_index]
     so_far = np.concatenate([np.cumsum(rewards) for _, rewards, _ in trajectories])
-    best = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[turn_index]).astype(np.float64)
+    is_best_action = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[turn_index]).astype(np.float64)
     columns = {
         "action": action,
         "view": turn_index,
@@ -59,7 +59,7 @@ def table_with_exact_columns(trajectories):
         default_value=(STOP_REWARD + GO_VALUE)[turn_index] / 2,
         playout_before=so_far - turns.reward + value,
         playout=so_far + np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
-        components={"game": turns.reward, "best_action": best},
+        components={"game": turns.reward, "best_action": is_best_action},
         action_names=("stop", "go"),
         view_names=("first", "second"),
     )
@@ -67,17 +67,17 @@ def table_with_exact_columns(trajectories):
 
 def with_contributions(turns):
     """Return the table with the contribution of each turn: differences of expected returns, which sum to the return."""
-    starts = np.diff(turns.trajectory, prepend=-1) != 0
+    is_first_turn = np.diff(turns.trajectory, prepend=-1) != 0
     so_far = turns.playout_before - turns.value  # rewards of earlier turns
     total = np.where(turns.done, so_far + turns.reward, so_far + turns.action_value)
-    return dataclasses.replace(turns, value_after=total - np.where(starts, 0.0, np.append(0.0, total[:-1])))
+    return dataclasses.replace(turns, value_after=total - np.where(is_first_turn, 0.0, np.append(0.0, total[:-1])))
 
 
 def with_verdicts(turns):
     return dataclasses.replace(turns, reward=turns.reward + turns.components["best_action"])
 
 
-def share(name):
+def share_of_exact_gradient(name):
     estimate, total = bind_estimator(name), 0.0
     is_judged = "best_action" in estimate.options.values()
     for trajectories in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
@@ -108,7 +108,7 @@ UNBIASED = {
 
 @pytest.mark.parametrize("name", sorted(SHARES))
 def test_the_share_of_the_exact_gradient_is_as_its_page_says(name):
-    assert share(name) == pytest.approx(SHARES[name], rel=1e-5, abs=1e-9)
+    assert share_of_exact_gradient(name) == pytest.approx(SHARES[name], rel=1e-5, abs=1e-9)
 
 
 def test_which_estimators_are_unbiased_with_an_exact_critic():
@@ -118,8 +118,10 @@ def test_which_estimators_are_unbiased_with_an_exact_critic():
 def test_contributions_sum_to_the_return_and_without_bonus_are_unbiased():
     turns = with_contributions(table_with_exact_columns(exact.TRAJECTORIES))
     assert np.bincount(turns.trajectory, weights=turns.value_after) == pytest.approx([1.0, 2.5, 1.0])
-    assert share("spa grounding=0") == pytest.approx(1.0)
-    assert share("spa") == pytest.approx(-2 / 3)  # the default bonus, paid for each turn, in a game of when to stop
+    assert share_of_exact_gradient("spa grounding=0") == pytest.approx(1.0)
+    assert share_of_exact_gradient("spa") == pytest.approx(
+        -2 / 3
+    )  # the default bonus, paid for each turn, in a game of when to stop
 
 
 def test_every_stored_number_belongs_to_an_existing_estimator():

@@ -125,7 +125,7 @@ def test_ngrpo_golden():
     assert advantages == pytest.approx([0.843] * 4 + [-1.054] * 4, abs=1e-3)
 
 
-def test_ngrpo_group_at_the_best_return_gives_zero_and_one_member_meets_the_virtual_one():
+def test_ngrpo_gives_0_at_the_best_return_and_compares_one_member_with_the_virtual_one():
     assert ngrpo(group_of([1] * 8)).advantages.tolist() == [0.0] * 8
     assert ngrpo(group_of([1])).advantages.tolist() == [0.0]
     assert ngrpo(group_of([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)
@@ -133,8 +133,8 @@ def test_ngrpo_group_at_the_best_return_gives_zero_and_one_member_meets_the_virt
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.integers(0, 4), EIGHTHS)
 def test_ngrpo_is_grpo_of_the_group_with_virtual_members(returns, virtual, best):
-    together = [*returns, *[best] * virtual]
-    expected = grpo(group_of(together)).advantages[: len(returns)]
+    all_returns = [*returns, *[best] * virtual]
+    expected = grpo(group_of(all_returns)).advantages[: len(returns)]
     assert ngrpo(group_of(returns), num_virtual=virtual, best=best).advantages == pytest.approx(expected, abs=1e-6)
 
 
@@ -145,9 +145,11 @@ def test_ngrpo_sum_of_advantages_is_not_positive(returns):
 
 def test_ngrpo_normalises_per_role_and_group_and_shares_over_turns():
     turns = table([[0.0, 0.0], [1.0], [0.0], [0.0]], seats=[0, 1, 0, 1], groups=[0, 0, 0, 0])
-    down = -1 / 3 / (1 / 3) ** 0.5  # of 0, 0 and a virtual 1: mean 1/3, deviation sqrt(1/3)
-    up = 3**-0.5  # role 1 has 1, 0 and a virtual 1: mean 2/3, deviation sqrt(1/3)
-    assert ngrpo(turns).advantages == pytest.approx([down, down, up, down, -2 * up], abs=1e-5)
+    advantage_of_0 = -1 / 3 / (1 / 3) ** 0.5  # of 0, 0 and a virtual 1: mean 1/3, deviation sqrt(1/3)
+    advantage_of_1 = 3**-0.5  # role 1 has 1, 0 and a virtual 1: mean 2/3, deviation sqrt(1/3)
+    assert ngrpo(turns).advantages == pytest.approx(
+        [advantage_of_0, advantage_of_0, advantage_of_1, advantage_of_0, -2 * advantage_of_1], abs=1e-5
+    )
 
 
 def test_ngrpo_epsilon_is_added_to_the_deviation():
@@ -216,9 +218,9 @@ def test_pass_at_k_roles_are_separate_and_all_turns_of_the_best_are_credited():
 
 
 @given(EIGHTHS, EIGHTHS)
-def test_in_a_pair_the_better_gets_its_rloo_advantage(a, b):
-    assert pass_at_k(group_of([a, b])).advantages == pytest.approx(
-        np.maximum(rloo(group_of([a, b])).advantages, 0), abs=1e-12
+def test_pass_at_k_of_a_pair_is_the_positive_part_of_rloo(return_a, return_b):
+    assert pass_at_k(group_of([return_a, return_b])).advantages == pytest.approx(
+        np.maximum(rloo(group_of([return_a, return_b])).advantages, 0), abs=1e-12
     )
 
 
@@ -290,9 +292,9 @@ def test_loop_golden_with_division():
 
 def test_loop_small_advantages_become_zero_by_hand():
     # means of the others: 1.5, 1.5 + 1/3 ...: advantages of 0, 1, 1.02, 3 are -1.6733, -0.34, -0.3133, 2.3267
-    exact = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
+    advantages = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
     assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx(
-        [exact[0], exact[1], 0.0, exact[3]]
+        [advantages[0], advantages[1], 0.0, advantages[3]]
     )
 
 

@@ -25,8 +25,8 @@ def test_a_grae_by_hand():
     turns = groups_of_four([1, 0, 0, 0, 1, 1, 0, 0])
     grpo_advantages = grpo(turns).advantages
     hard_weight = 0.5 * (3 / 8 / 0.5 + 5 / 8 / 0.75**0.5)
-    even = 0.5 * (3 / 8 / 0.5**0.5 + 5 / 8 / 0.5**0.5)
-    expected = grpo_advantages * np.repeat([hard_weight, even], 4) * np.where(grpo_advantages > 0, 3 / 8, 1)
+    even_weight = 0.5 * (3 / 8 / 0.5**0.5 + 5 / 8 / 0.5**0.5)
+    expected = grpo_advantages * np.repeat([hard_weight, even_weight], 4) * np.where(grpo_advantages > 0, 3 / 8, 1)
     credit = a_grae(turns)
     assert credit.advantages == pytest.approx(expected)
     assert credit.metrics["success_rate"] == pytest.approx(3 / 8)
@@ -35,7 +35,9 @@ def test_a_grae_by_hand():
 def test_a_grae_success_is_a_return_above_the_threshold():
     assert np.array_equal(a_grae(groups_of_four([3, 2, 2, 2]), success=3.0).advantages != 0, [True] * 4)
     assert not a_grae(groups_of_four([3, 2, 2, 2]), success=3.1).advantages.any()
-    assert not a_grae(groups_of_four([3, 2, 2, 2])).advantages.any()  # all succeed: nothing, though they differ
+    assert not a_grae(
+        groups_of_four([3, 2, 2, 2])
+    ).advantages.any()  # all succeed, so the advantages are 0 despite different returns
 
 
 @given(st.lists(st.permutations([0.0, 0.0, 1.0, 1.0]), min_size=1, max_size=3))
@@ -48,13 +50,18 @@ def test_a_grae_is_grpo_over_root_two_if_half_of_every_group_succeeds(groups):
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=16), st.sampled_from([0.5, 1.0]))
 def test_a_grae_equals_plain_loops(returns, alpha):
     groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
-    omega = sum(sum(group) / len(group) for group in groups) / len(groups)
+    mean_success_rate = sum(sum(group) / len(group) for group in groups) / len(groups)
     grpo_advantages, expected = grpo(groups_of_four(returns)).advantages, []
-    for value, a0 in zip(returns, grpo_advantages, strict=True):
+    for value, grpo_advantage in zip(returns, grpo_advantages, strict=True):
         group = groups[len(expected) // 4]
-        p = sum(group) / len(group)
-        a = 0.0 if p in (0, 1) else omega * 0.5 * a0 / p**0.5 + (1 - omega) * 0.5 * a0 / (1 - p) ** 0.5
-        expected.append(a * min(1, omega / alpha) if a > 0 else a)
+        success_rate = sum(group) / len(group)
+        advantage = (
+            0.0
+            if success_rate in (0, 1)
+            else mean_success_rate * 0.5 * grpo_advantage / success_rate**0.5
+            + (1 - mean_success_rate) * 0.5 * grpo_advantage / (1 - success_rate) ** 0.5
+        )
+        expected.append(advantage * min(1, mean_success_rate / alpha) if advantage > 0 else advantage)
         assert value in group
     assert a_grae(groups_of_four(returns), alpha=alpha).advantages == pytest.approx(expected, abs=1e-9)
 
@@ -69,7 +76,7 @@ ANSWERS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12)
 
 
 def test_copo_by_hand():
-    # group 0: half right, entropy ln 2, nothing global; group 1: all right, entropy 0, nothing local; means 1/2, 1: z = -+ 1/sqrt(2)
+    # group 0: half succeed, entropy ln 2; group 1: all succeed, entropy 0, local part 0; means 1/2, 1: z = -+ 1/sqrt(2)
     blend = [1 / (1 + math.exp(-5.0 * (entropy - 0.5))) for entropy in (math.log(2), 0.0)]
     local, z = 3**0.5 / 2, 2**-0.5
     right_advantage, wrong_advantage, agreed_advantage = (
@@ -98,13 +105,13 @@ def test_copo_by_hand():
 def test_copo_equals_plain_loops(returns, sharpness, threshold):
     groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
     means = [sum(group) / len(group) for group in groups]
-    spread = np.std(means, ddof=1) if len(means) > 1 else 0.0
+    std_of_means = np.std(means, ddof=1) if len(means) > 1 else 0.0
     expected = []
     for group, mean in zip(groups, means, strict=True):
         entropy = -sum(n / len(group) * math.log(n / len(group)) for n in Counter(group).values())
         sigma = 1 / (1 + math.exp(-sharpness * (entropy - threshold)))
         deviation = np.std(group, ddof=1) if len(group) > 1 else 0.0
-        standing = 0.0 if spread < 1e-12 else (mean - sum(means) / len(means)) / (spread + 1e-6)
+        standing = 0.0 if std_of_means < 1e-12 else (mean - sum(means) / len(means)) / (std_of_means + 1e-6)
         expected += [sigma * (value - mean) / (deviation + 1e-6) + (1 - sigma) * standing for value in group]
     assert copo(groups_of_four(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(
         expected, abs=1e-9
@@ -127,9 +134,9 @@ def test_copo_groups_are_compared_with_those_of_their_own_role_and_game():
 
 
 def test_copo_returns_equal_up_to_rounding_count_as_agreement():
-    nearly = copo(groups_of_four([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
-    assert nearly == pytest.approx(copo(groups_of_four([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
-    assert nearly[0] < -0.5
+    advantages = copo(groups_of_four([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
+    assert advantages == pytest.approx(copo(groups_of_four([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
+    assert advantages[0] < -0.5
 
 
 def test_copo_with_an_extreme_sharpness_stays_finite():

@@ -35,7 +35,7 @@ def test_over_turns_weighs_long_games_more():
     assert grpo(turns, divide_by_std=False, over="episodes").advantages == pytest.approx([1.5, -1.5, -1.5])
 
 
-def test_over_turns_the_deviation_counts_turns_too():
+def test_over_turns_also_the_deviation_is_over_turns():
     turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
     # values 3, 0, 0: mean 1, sample deviation sqrt(3), population deviation sqrt(2)
     assert grpo(turns, over="turns").advantages == pytest.approx(np.array([2, -1, -1]) / 3**0.5, abs=1e-5)
@@ -55,7 +55,7 @@ def test_with_division_the_scale_of_rewards_is_irrelevant(returns, factor):
     assert scaled == pytest.approx(grpo(group_of(returns), epsilon=0.0).advantages, abs=1e-6)
 
 
-def test_baselines_belong_to_roles_whatever_the_seat():
+def test_baselines_belong_to_roles_and_not_to_seats():
     # role 0 sits in seat 0, then in seat 1
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
     assert grpo(turns, divide_by_std=False).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])

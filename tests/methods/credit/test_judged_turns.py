@@ -112,13 +112,13 @@ def test_ppr_equals_plain_loops(seed, centring):
     for trajectory in range(9):
         rows = np.flatnonzero(turns.trajectory == trajectory)
         process, other_rewards = turns.components["best_action"][rows] / 3, turns.components["rest"][rows]
-        share = (turns.components["game"][rows].sum() + 2) / 5
+        outcome_share = (turns.components["game"][rows].sum() + 2) / 5
         if centring == "half":
             rewards = [p - 0.5 + other_reward for p, other_reward in zip(process, other_rewards, strict=True)]
-            rewards[-1] += share - 0.5
+            rewards[-1] += outcome_share - 0.5
         else:
             rewards = [
-                p - process.mean() + share + other_reward
+                p - process.mean() + outcome_share + other_reward
                 for p, other_reward in zip(process, other_rewards, strict=True)
             ]
         returns_to_go += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
@@ -226,18 +226,20 @@ def test_spae_equals_plain_loops_and_gains_sum_to_the_last_potential(seed, satur
     grpo_advantages = grpo(table(columns[0], groups=groups), divide_by_std=False).advantages
     expected, row = [], 0
     for accuracies, confidences in zip(*columns[1:], strict=True):
-        previous, is_saturated = 0.0, False
+        previous_potential, is_saturated = 0.0, False
         for accuracy, confidence in zip(accuracies, confidences, strict=True):
-            phi = 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
-            expected.append((reduction if is_saturated else 1.0) * grpo_advantages[row] + 2.0 * (phi - previous))
-            previous, is_saturated, row = phi, is_saturated or phi > saturation, row + 1
+            potential_now = 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
+            expected.append(
+                (reduction if is_saturated else 1.0) * grpo_advantages[row] + 2.0 * (potential_now - previous_potential)
+            )
+            previous_potential, is_saturated, row = potential_now, is_saturated or potential_now > saturation, row + 1
     options = {"confidence": "sure", "divide_by_std": False, "saturation": saturation, "reduction": reduction}
     assert spae(turns, weight=2.0, **options).advantages == pytest.approx(expected, abs=1e-9)
     gains = spae(turns, **options).advantages - spae(turns, **options, weight=0.0).advantages
     sums = np.bincount(turns.trajectory, weights=gains)
-    last = turns.done
+    is_last_turn = turns.done
     assert sums == pytest.approx(
-        potential(turns.components["best_action"][last], turns.components["sure"][last]), abs=1e-9
+        potential(turns.components["best_action"][is_last_turn], turns.components["sure"][is_last_turn]), abs=1e-9
     )
 
 
@@ -327,7 +329,7 @@ def random_oprl_table(seed, model="process"):
 
 
 def oprl_naive(turns, model, beta, alpha, form):
-    def against(value, pool):
+    def relative_to_peers(value, pool):
         peers = list(pool)
         peers.remove(value)
         if not peers:
@@ -340,9 +342,11 @@ def oprl_naive(turns, model, beta, alpha, form):
     key_of_trajectory = {number: key[int(np.argmax(turns.trajectory == number))] for number in totals}
     result = []
     for row, number in enumerate(turns.trajectory):
-        episode = against(totals[number], [totals[peer] for peer in totals if key_of_trajectory[peer] == key[row]])
+        episode = relative_to_peers(
+            totals[number], [totals[peer] for peer in totals if key_of_trajectory[peer] == key[row]]
+        )
         result.append(
-            episode + alpha * against(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]])
+            episode + alpha * relative_to_peers(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]])
         )
     return result
 
@@ -409,10 +413,21 @@ def table_of_verdicts(process, game=None, mask=None, **kwargs):
 
 
 def test_vpr_by_hand():
-    # turn 0: 1, 0, 1, 0: mean 1/2, deviation 3^-0.5; turn 1: 1, 0: mean 1/2, deviation 2^-0.5; turn 2: alone
+    # turn 0: 1, 0, 1, 0: mean 1/2, deviation 3^-0.5; turn 1: 1, 0: mean 1/2, deviation 2^-0.5; turn 2: one member
     turns = table_of_verdicts([[1.0, 1.0, 1.0], [0.0], [1.0, 0.0], [0.0]], game=[1.0, 1.0, 0.0, 0.0])
-    wide, narrow = 3**0.5 / 2, 2**0.5 / 2
-    assert vpr(turns).advantages == pytest.approx([wide, narrow, 0, -wide, wide, -narrow, -wide], abs=1e-5)
+    advantage_at_turn_0, advantage_at_turn_1 = 3**0.5 / 2, 2**0.5 / 2
+    assert vpr(turns).advantages == pytest.approx(
+        [
+            advantage_at_turn_0,
+            advantage_at_turn_1,
+            0,
+            -advantage_at_turn_0,
+            advantage_at_turn_0,
+            -advantage_at_turn_1,
+            -advantage_at_turn_0,
+        ],
+        abs=1e-5,
+    )
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([0.5, 0.5, 0, -0.5, 0.5, -0.5, -0.5])
     assert vpr(turns, divide_by_std=False, leave_one_out=True).advantages == pytest.approx(
         [2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3]
@@ -491,7 +506,7 @@ def test_without_process_reward_the_outcome_part_is_grpo_or_rloo(rewards):
     )
 
 
-# A policy that decides when to stop: "stop" ends at once and is wrong; "go" is right, and then one more turn is right or wrong.
+# A policy decides when to stop. "stop" is wrong and ends the game; after "go", which is right, one turn follows.
 P, Q = 0.4, 0.3
 STOP, RIGHT, WRONG = (
     (P, [0.0], [1 - P]),
@@ -506,10 +521,10 @@ def expected_gradient(members, **options):
     for trajectories in itertools.product((STOP, RIGHT, WRONG), repeat=members):
         turns = table_of_verdicts([rewards for _, rewards, _ in trajectories])
         score = np.array([value for _, _, scores in trajectories for value in scores])
-        weighted = vpr(turns, divide_by_std=False, **options).advantages * score
-        second = turns.turn_index == 1
+        score_terms = vpr(turns, divide_by_std=False, **options).advantages * score
+        is_second_turn = turns.turn_index == 1
         total += np.prod([probability for probability, _, _ in trajectories]) * np.array(
-            [weighted[~second].sum(), weighted[second].sum()]
+            [score_terms[~is_second_turn].sum(), score_terms[is_second_turn].sum()]
         )
     return total / members
 
@@ -520,7 +535,7 @@ def test_the_expected_gradient_of_vpr_is_that_of_immediate_rewards():
     chance_of_no_peer = P**2 * (1 - P)  # only one of three reaches turn 1, so it has no peer
     scaled_gradient = gradient * [1, 1 - chance_of_no_peer / (1 - P)]
     assert expected_gradient(3, leave_one_out=True) == pytest.approx(scaled_gradient)
-    # the own reward in the mean takes off 1/m; m members reach the turn: 3 at turn 0, 2 or 3 at turn 1
+    # a turn's reward is in its own baseline, which takes off 1/m of m members: 3 at turn 0, 2 or 3 at turn 1
     pairs, all_three = 2 * P * (1 - P), (1 - P) ** 2
     assert expected_gradient(3) == pytest.approx(gradient * [2 / 3, pairs / 2 + all_three * 2 / 3])
 
@@ -544,11 +559,13 @@ def replies(process, committed=None, **changes):
 
 
 def test_vpr_candidates_by_hand():
-    # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: alone
+    # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: one reply
     turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
     advantages = vpr(turns, baseline="candidates").advantages
-    high, low = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
-    assert advantages == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
+    positive_advantage, negative_advantage = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
+    assert advantages == pytest.approx(
+        [positive_advantage, negative_advantage, negative_advantage, 0, 0, 0, 0], abs=1e-5
+    )
     assert vpr(turns, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx(
         [1.0, -0.5, -0.5, 0, 0, 0, 0]
     )
@@ -640,8 +657,8 @@ def test_vpr_turns_without_verdicts_do_not_train():
 
 def test_vpr_earlier_variant_is_the_default_preset():
     turns = table_of_verdicts([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    older = bind("credit", "vpr", preset="by_turn")(turns, {})
-    assert older.advantages.tolist() == vpr(turns).advantages.tolist() and older.trained is None
+    default_credit = bind("credit", "vpr", preset="by_turn")(turns, {})
+    assert default_credit.advantages.tolist() == vpr(turns).advantages.tolist() and default_credit.trained is None
 
 
 def test_vpr_masking_together_with_an_outcome_is_refused():

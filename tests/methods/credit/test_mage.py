@@ -31,34 +31,46 @@ def random_turns(seed, final_only=False):
 
 def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
     rows = [np.flatnonzero(turns.trajectory == index) for index in range(turns.trajectory.max() + 1)]
-    key = [(turns.group[attempt_rows[0]], turns.role[attempt_rows[0]]) for attempt_rows in rows]
-    total = [turns.reward[attempt_rows].sum() for attempt_rows in rows]
-    differences, places, steps = {}, {}, np.zeros(len(turns.reward))
+    key = [(turns.group[trial[0]], turns.role[trial[0]]) for trial in rows]
+    total = [turns.reward[trial].sum() for trial in rows]
+    differences, attempt_of, steps = {}, {}, np.zeros(len(turns.reward))
     for group in set(key):
-        members = sorted((i for i in range(len(rows)) if key[i] == group), key=lambda i: turns.episode[rows[i][0]])
+        members = sorted(
+            (trajectory for trajectory in range(len(rows)) if key[trajectory] == group),
+            key=lambda i: turns.episode[rows[i][0]],
+        )
         for begin in range(0, len(members), attempts):
-            attempt_rows = members[begin : begin + attempts]
-            for n, i in enumerate(attempt_rows):
-                differences[i], places[i] = total[i] - (total[attempt_rows[n - 1]] if n else 0.0), n
-            next_return = 0.0  # G at the first turn of the attempt after
-            for i in reversed(attempt_rows):
-                value = differences[i] + gamma_episode * next_return
-                for row in reversed(rows[i]):
+            trial = members[begin : begin + attempts]
+            for attempt_index, trajectory in enumerate(trial):
+                differences[trajectory], attempt_of[trajectory] = (
+                    total[trajectory] - (total[trial[attempt_index - 1]] if attempt_index else 0.0),
+                    attempt_index,
+                )
+            next_return = 0.0  # G at the first turn of the next attempt
+            for trajectory in reversed(trial):
+                value = differences[trajectory] + gamma_episode * next_return
+                for row in reversed(rows[trajectory]):
                     steps[row], value = value, gamma * value
-                next_return = steps[rows[i][0]]
+                next_return = steps[rows[trajectory][0]]
     result = []
-    for i, attempt_rows in enumerate(rows):
-        same_key = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or places[j] == places[i])]
-        for row in attempt_rows:
+    for trajectory, trial in enumerate(rows):
+        same_key = [
+            j
+            for j in range(len(rows))
+            if key[j] == key[trajectory] and (not by_attempt or attempt_of[j] == attempt_of[trajectory])
+        ]
+        for row in trial:
             meet = [steps[r] for j in same_key for r in rows[j] if turns.view[r] == turns.view[row]]
             result.append(
-                differences[i] - np.mean([differences[j] for j in same_key]) + weight * (steps[row] - np.mean(meet))
+                differences[trajectory]
+                - np.mean([differences[j] for j in same_key])
+                + weight * (steps[row] - np.mean(meet))
             )
     return result
 
 
 def test_by_hand():
-    """Three attempts that earned 1, 3, 2: differences 1, 2, -1. Two turns, one, one; gamma .5 in them and between."""
+    """Three attempts of two, one and one turns earn 1, 3, 2: differences 1, 2, -1. Both discounts are 0.5."""
     turns = table_of_attempts([[0.0, 1.0], [3.0], [2.0]], groups=[0, 0, 0])
     # G: attempt 3: -1; 2: 2 - .5 = 1.5; 1: 1 + .75 = 1.75 at its last turn, .875 at its first; mean .78125
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
@@ -83,22 +95,26 @@ def test_single_attempts_paid_at_the_end_are_gigpo(seed):
 
 
 def test_independent_attempts_lose_the_credit_given_to_successors():
-    """One decision, +1 or -1 with odds p; by enumeration over two attempts. Step credit of the first: 1 - gamma_episode of it."""
-    p, gradient = 0.4, np.zeros(2)
-    for first in (1.0, -1.0):
-        for second in (1.0, -1.0):
-            probability = (p if first > 0 else 1 - p) * (p if second > 0 else 1 - p)
-            turns = table_of_attempts([[first], [second], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
-            unweighted, weighted = (
+    """One decision earns +1 with probability p, else -1. The expectation enumerates two attempts."""
+    p_win, gradient = 0.4, np.zeros(2)
+    for reward_0 in (1.0, -1.0):
+        for reward_1 in (1.0, -1.0):
+            probability = (p_win if reward_0 > 0 else 1 - p_win) * (p_win if reward_1 > 0 else 1 - p_win)
+            turns = table_of_attempts([[reward_0], [reward_1], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
+            without_steps, with_steps = (
                 mage(turns, attempts=2, gamma_episode=0.25, step_weight=w).advantages for w in (0.0, 1.0)
             )
-            assert unweighted == pytest.approx(weighted)  # a view that occurs once has no step credit
+            assert without_steps == pytest.approx(with_steps)  # a view that occurs once has no step credit
             turns = dataclasses.replace(turns, view=np.zeros(4, dtype=np.int64))
-            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - unweighted
-            gradient += probability * steps[:2] * np.array([1 - p if value > 0 else -p for value in (first, second)])
-    exact = 2 * p * (1 - p)
-    # minus the mean of four, which holds: own step 1 - g, and for the first also -1 from the second's difference
-    assert gradient == pytest.approx([exact * (0.75 - (0.75 - 1) / 4), exact * (1 - (1 + 0.25) / 4)])
+            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - without_steps
+            gradient += (
+                probability
+                * steps[:2]
+                * np.array([1 - p_win if value > 0 else -p_win for value in (reward_0, reward_1)])
+            )
+    exact_gradient = 2 * p_win * (1 - p_win)
+    # The mean of four is subtracted. It holds the attempt's step credit; the second difference also has -1 from the first.
+    assert gradient == pytest.approx([exact_gradient * (0.75 - (0.75 - 1) / 4), exact_gradient * (1 - (1 + 0.25) / 4)])
 
 
 def test_the_anchor_may_be_the_information_state():
@@ -109,7 +125,7 @@ def test_the_anchor_may_be_the_information_state():
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 
 
-def test_all_equal_one_member_and_offsets():
+def test_equal_rewards_or_one_member_give_0_and_offsets_change_nothing():
     for turns in (table_of_attempts([[0.0], [0.0]], groups=[0, 0]), table_of_attempts([[7.0]])):
         assert not mage(turns).advantages.any()
     large_returns = mage(table_of_attempts([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)

@@ -59,12 +59,12 @@ def test_scale_std_gives_each_role_deviation_one():
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6), st.floats(-1e6, 1e6))
-def test_an_outcome_shifted_for_all_changes_nothing(rewards, shift):
-    shifted = [[*turns[:-1], turns[-1] + shift] for turns in rewards]
-    assert mars(table(shifted)).advantages == pytest.approx(mars(table(rewards)).advantages, abs=1e-6)
+def test_a_constant_added_to_all_outcomes_changes_nothing(rewards, shift):
+    shifted_rewards = [[*turns[:-1], turns[-1] + shift] for turns in rewards]
+    assert mars(table(shifted_rewards)).advantages == pytest.approx(mars(table(rewards)).advantages, abs=1e-6)
 
 
-def test_baselines_belong_to_roles_whatever_the_seat():
+def test_baselines_belong_to_roles_and_not_to_seats():
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1])
     assert mars(turns).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
 
@@ -107,13 +107,13 @@ def advantages_as_released(trajectories, seats, tokens, gamma, games=None):
             returns_to_go.append(running_return)
         returns_by_trajectory.append(returns_to_go[::-1])
     for seat in set(seats):
-        distinct = {
+        distinct_values = {
             round(value, 9)
             for values, player_seat in zip(returns_by_trajectory, seats, strict=True)
             if player_seat == seat
             for value in values
         } | {0.0}
-        mean = sum(distinct) / len(distinct)
+        mean = sum(distinct_values) / len(distinct_values)
         returns_by_trajectory = [
             [v - mean for v in values] if player_seat == seat else values
             for values, player_seat in zip(returns_by_trajectory, seats, strict=True)
@@ -143,25 +143,25 @@ def test_as_released_games_are_normalised_separately_then_jointly():
     assert expected != pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-2)
 
 
-def test_as_released_counts_a_frequent_value_once():
-    # all ten tokens of seat 0 but one end with the same value: the mean is over two distinct values, not over ten
+def test_the_released_mean_counts_each_distinct_value_once():
+    # nine of the ten tokens of seat 0 have equal values, so the mean is over two distinct values
     rewards, seats, tokens = [[1.0]] * 9 + [[-1.0]], [0] * 10, [1] * 10
     advantages = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
     assert advantages == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-9)
 
 
 def test_as_released_values_equal_up_to_rounding_count_as_one():
-    # both trajectories hold the rewards 0.1, 0.2 and 0.3; in another order their sums differ in the last digit
+    # both trajectories have the rewards 0.1, 0.2 and 0.3; the two orders give sums that differ in the last digit
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     rewards, seats, tokens = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1.0]], [0, 0, 0], [1] * 7
     advantages = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
-    reordered = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
+    reordered_advantages = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
     assert advantages[0] == pytest.approx(advantages[3], abs=1e-12)
     assert advantages == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-8)
-    assert advantages == pytest.approx(reordered[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
+    assert advantages == pytest.approx(reordered_advantages[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
 
 
-def test_as_released_on_degenerate_batches():
+def test_the_released_variant_handles_degenerate_batches():
     assert mars(table([[1.0]], tokens=[1]), variant="as_released").advantages.tolist() == [0.0]
     assert mars(table([]), variant="as_released").advantages.shape == (0,)
     rewards, tokens = [[1.0, 5.0], [2.0]], [2, 0, 3]

@@ -66,10 +66,10 @@ def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
 def test_rae_state_carries_over_batches_and_through_json(returns, data):
     split_index = data.draw(st.integers(1, len(returns) - 1))
     credit_of_all = rae(table([[value] for value in returns]), {})
-    first = rae(table([[value] for value in returns[:split_index]]), {})
-    second = rae(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first.state)))
-    assert [*first.advantages, *second.advantages] == pytest.approx(credit_of_all.advantages)
-    assert second.state == credit_of_all.state
+    first_credit = rae(table([[value] for value in returns[:split_index]]), {})
+    second_credit = rae(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first_credit.state)))
+    assert [*first_credit.advantages, *second_credit.advantages] == pytest.approx(credit_of_all.advantages)
+    assert second_credit.state == credit_of_all.state
 
 
 def test_rae_gamma_weakens_early_turns():
@@ -81,7 +81,7 @@ def test_rae_baselines_are_logged():
     assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
 
 
-def test_rae_baselines_belong_to_roles_whatever_the_seat():
+def test_rae_baselines_belong_to_roles_and_not_to_seats():
     credit = rae(table([[1.0], [1.0]], seats=[0, 1], roles=[1, 1]), {}, decay=0.5)
     assert credit.advantages.tolist() == [1.0, 0.5]
     assert credit.state == {"game/second": 0.75}
@@ -175,8 +175,8 @@ def test_reinforce_plus_plus_over_tokens_equals_whitening_of_the_tokens_in_loops
 @pytest.mark.parametrize("over", ["turns", "tokens"])
 def test_reinforce_plus_plus_of_one_turn_or_without_tokens(over):
     assert reinforce_plus_plus(table([[5.0]]), over=over).advantages.tolist() == [0.0]
-    silent = table([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0])
-    assert reinforce_plus_plus(silent, baseline="group", over=over).advantages.shape == (2,)
+    without_tokens = table([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0])
+    assert reinforce_plus_plus(without_tokens, baseline="group", over=over).advantages.shape == (2,)
 
 
 REWARDS_OF_DR_MAS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
@@ -231,7 +231,7 @@ def test_dr_mas_epsilon_is_added_to_the_deviation():
 REWARDS_OF_OUTCOME = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
 
 
-def test_outcome_every_turn_gets_the_whole_return():
+def test_outcome_gives_every_turn_the_return_of_its_trajectory():
     assert outcome(table(**BY_HAND)).advantages.tolist() == [3.0, 3.0, -3.0, -1.0, 1.0, 1.0, 1.0]
 
 
@@ -317,16 +317,20 @@ def test_marti_by_hand():
     st.floats(0, 2),
     st.sampled_from([(0.0, 1.0), (-1.0, 1.0)]),
 )
-def test_marti_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, ends):
-    low, high = ends
+def test_marti_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, payoff_range):
+    low, high = payoff_range
     turns = table([[value] for value in returns], roles=[i % 3 for i in range(len(returns))])
     credit = marti(turns, STATE, shaping=shaping, alpha=alpha, low=low, high=high, baseline="none")
     for index, value in enumerate(returns):
         name = f"game/{turns.role_names[index % 3]}"
-        r, change = (value - low) / (high - low), 0.0
+        scaled_return, change = (value - low) / (high - low), 0.0
         if name in STATE:
-            q = (STATE[name][1] / STATE[name][0] - low) / (high - low)
-            change = r - q if shaping == "margin" else q * r - (1 - q) * (1 - r)
+            success_rate = (STATE[name][1] / STATE[name][0] - low) / (high - low)
+            change = (
+                scaled_return - success_rate
+                if shaping == "margin"
+                else success_rate * scaled_return - (1 - success_rate) * (1 - scaled_return)
+            )
         assert credit.advantages[index] == pytest.approx(value + alpha * (high - low) * change, abs=1e-9)
 
 
@@ -349,9 +353,9 @@ def test_marti_roles_of_a_team_have_separate_records():
 def test_marti_records_accumulate_over_batches_and_survive_json(returns, data):
     split_index = data.draw(st.integers(0, len(returns)))
     state_of_all = marti(table([[value] for value in returns]), {}).state
-    first = marti(table([[value] for value in returns[:split_index]]), {}).state
-    second = marti(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first))).state
-    assert second["game/first"] == pytest.approx(state_of_all["game/first"])
+    first_state = marti(table([[value] for value in returns[:split_index]]), {}).state
+    second_state = marti(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first_state))).state
+    assert second_state["game/first"] == pytest.approx(state_of_all["game/first"])
 
 
 def test_marti_with_equal_returns_one_member_offsets_and_no_turns():
@@ -402,7 +406,7 @@ def test_shapley_unseen_coalitions_are_estimated_by_size():
     """Without records, values rise linearly from 0 to 6. With the record of the pair 0,1, all pairs have its value."""
     assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), {}).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "0,1": [1.0, 4.0]}}
-    # v(0) = 3 stands for 1 and 2 too; v(0,1) = 4 for all pairs: equal seats
+    # v(0) = 3 is also used for 1 and 2, and v(0,1) = 4 for all pairs
     assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), state).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "1": [1.0, 0.0]}}
     # v(2) = 1.5, and pairs lie half-way from the mean of singles 1.5 to 6
@@ -423,14 +427,14 @@ def naive(worth):
 
 
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
-def test_shapley_shares_of_an_episode_sum_to_its_value(means, worth, empty):
+def test_shapley_shares_of_an_episode_sum_to_its_value(means, episode_value, empty):
     state = {
         "game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}
     }
-    credit = shapley(table_of_coalitions([(0, 1, 2)], [worth]), state, empty=empty)
-    assert credit.advantages.sum() == pytest.approx(worth - empty, abs=1e-8)
+    credit = shapley(table_of_coalitions([(0, 1, 2)], [episode_value]), state, empty=empty)
+    assert credit.advantages.sum() == pytest.approx(episode_value - empty, abs=1e-8)
     masks = dict(zip([1, 2, 4, 3, 5, 6], means, strict=True))
-    assert credit.advantages == pytest.approx(naive({0: empty, **masks, 7: worth}), abs=1e-8)
+    assert credit.advantages == pytest.approx(naive({0: empty, **masks, 7: episode_value}), abs=1e-8)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), max_size=6))
@@ -457,7 +461,7 @@ def test_shapley_with_a_baseline_seats_share_the_surplus_over_the_expectation():
     )
     assert without_baseline[:2] - with_baseline[:2] == pytest.approx(
         without_baseline[2:] - with_baseline[2:]
-    )  # the same for every episode: no bias
+    )  # the baseline is equal in all episodes, so it adds no bias
 
 
 def test_shapley_games_have_separate_records():

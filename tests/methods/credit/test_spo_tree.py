@@ -17,10 +17,10 @@ def random_tree(seed, games=14):
     trajectories, key_of_history = [], {}
     groups, roles = generator.integers(0, 2, games), generator.integers(0, 2, games)
     for game, length in enumerate(generator.integers(1, 5, games)):
-        keys, actions, past = [], generator.integers(0, 2, length).tolist(), ()
+        keys, actions, history = [], generator.integers(0, 2, length).tolist(), ()
         for action in actions:
-            keys.append(key_of_history.setdefault(past, len(key_of_history)))
-            past = (*past, action, int(generator.integers(0, 2)))
+            keys.append(key_of_history.setdefault(history, len(key_of_history)))
+            history = (*history, action, int(generator.integers(0, 2)))
         trajectories.append(((groups[game], roles[game]), keys, actions, generator.normal(size=length).tolist()))
     turns = table(
         [episode[3] for episode in trajectories],
@@ -43,9 +43,9 @@ def test_by_hand():
     turns = table(**HAND)
     # V: start 5/3, key 1: 2, key 2: 1
     assert spo_tree(turns).advantages == pytest.approx([1 / 3, 2, 1 / 3, -2, -2 / 3, 0])
-    # without the own trajectory: start 1/2, 5/2, 2; key 1: 0, 4; key 2: alone
+    # V without the trajectory itself: start 1/2, 5/2, 2; key 1: 0, 4; key 2: no other trajectory
     assert spo_tree(turns, leave_one_out=True).advantages == pytest.approx([1.5, 4, -0.5, -4, -1, 0])
-    # half of what follows counts: start (2 + 0 + 0.5) / 3
+    # later rewards count half: start (2 + 0 + 0.5) / 3
     assert spo_tree(turns, gamma=0.5).advantages[[0, 1, 4]] == pytest.approx([1 - 2.5 / 3, 2, 0.5 - 2.5 / 3])
     # deviations: at the start of (2, 2, 1), at key 1 of (4, 0)
     divided_by_std = spo_tree(turns, divide_by_std=True).advantages
@@ -54,7 +54,7 @@ def test_by_hand():
 
 
 def test_segments_of_branches_by_hand():
-    # two games part at their second turn, of four; V: start 2, after the first turn 2, then each its own return
+    # two games of four turns differ from the second turn on; V: start 2, after turn one 2, then the game's return
     rewards, keys = [[0.0, 0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.0]], [0, 1, 2, 3, 0, 1, 4, 5]
     turns = with_actions(table(rewards, groups=[0, 0], keys=keys), [0, 0, 0, 0, 0, 1, 0, 0])
     assert spo_tree(turns).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
@@ -69,20 +69,22 @@ def test_segments_of_branches_by_hand():
 @settings(max_examples=40, deadline=None)
 def test_segments_keep_the_sum_of_advantages(seed, average):
     turns, trajectories = random_tree(seed)
-    plainly = spo_tree(turns, average=average).advantages
-    shared = spo_tree(turns, average=average, segments="branches").advantages
+    turn_advantages = spo_tree(turns, average=average).advantages
+    segment_advantages = spo_tree(turns, average=average, segments="branches").advantages
     continuations = {}
-    for start, keys, actions, _ in trajectories:
+    for group_and_role, keys, actions, _ in trajectories:
         for index, key in enumerate(keys):
-            continuations.setdefault((start, index, key), set()).add(
+            continuations.setdefault((group_and_role, index, key), set()).add(
                 keys[index + 1] if index + 1 < len(keys) else ("end", actions[index])
             )
     row = 0
-    for start, keys, *_ in trajectories:
+    for group_and_role, keys, *_ in trajectories:
         segment = []
         for index, key in enumerate([*keys, None]):
-            if segment and (key is None or len(continuations[start, index, key]) > 1):
-                assert shared[segment] == pytest.approx([plainly[segment].sum()] * len(segment), abs=1e-9)
+            if segment and (key is None or len(continuations[group_and_role, index, key]) > 1):
+                assert segment_advantages[segment] == pytest.approx(
+                    [turn_advantages[segment].sum()] * len(segment), abs=1e-9
+                )
                 segment = []
             segment.append(row + index)
         row += len(keys)
@@ -90,10 +92,10 @@ def test_segments_keep_the_sum_of_advantages(seed, average):
 
 def test_by_hand_over_children():
     turns = with_actions(table(**HAND), [0, 0, 0, 1, 0, 0])
-    # key 1 has two ends, worth 4 and 0; the start has two children, worth 2 and 1, however often they were met
+    # key 1 has two ends with values 4 and 0; the start has two children with values 2 and 1, each counted once
     assert spo_tree(turns, average="children").advantages == pytest.approx([0.5, 2, 0.5, -2, -0.5, 0])
-    left_out = spo_tree(turns, average="children", leave_one_out=True).advantages
-    assert left_out == pytest.approx([1, 4, 1, -4, -1, 0])
+    leave_one_out_advantages = spo_tree(turns, average="children", leave_one_out=True).advantages
+    assert leave_one_out_advantages == pytest.approx([1, 4, 1, -4, -1, 0])
     divided_by_std = spo_tree(turns, average="children", divide_by_std=True).advantages
     assert divided_by_std == pytest.approx([1, 1, 1, -1, -1, 0])
     with_one_child = with_actions(turns, [0, 0, 0, 0, 0, 0])  # both continuations of key 1 are one child with value 2

@@ -22,7 +22,7 @@ def test_impossible_tokens_do_not_count_and_gradients_stay_finite():
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=6), st.floats(-100, 100))
-def test_a_shift_of_all_logits_changes_nothing(values, shift):
+def test_features_ignore_a_shift_of_all_logits(values, shift):
     logits = torch.tensor([values], dtype=torch.float64)
     assert torch.allclose(centred_logit(logits), centred_logit(logits + shift))
     assert abs(centred_logit(logits).sum().item()) < 1e-9

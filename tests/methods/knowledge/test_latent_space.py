@@ -53,8 +53,8 @@ PAYOFFS = np.array([[rps_spock_lizard.payoff(move, other) for other in MOVES] fo
 
 def exploitability(strategy, sentences):
     probabilities = np.zeros(len(MOVES))
-    for share, word in zip(strategy, sentences, strict=True):
-        probabilities[MOVES.index(word)] += share
+    for probability, word in zip(strategy, sentences, strict=True):
+        probabilities[MOVES.index(word)] += probability
     return max(PAYOFFS @ probabilities)
 
 
@@ -63,13 +63,13 @@ BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 
 
 
 @pytest.mark.parametrize(
-    ("k", "words", "expected"),
+    ("num_clusters", "words", "expected"),
     [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)],
 )
-def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(k, words, expected):
+def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(num_clusters, words, expected):
     """LSPO's paper reports .33, .33, 0 for three iterations on rock, paper, scissors, Spock, lizard."""
     space = LatentSpace(embedding=NGRAMS_256, names=())
-    clusters = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
+    clusters = cluster_statements(dict.fromkeys(words, 10), num_clusters, None, space, STREAM)
     assert sorted(clusters.sentences) == sorted(words)
     strategies = solve_exactly(GAME, {"throw": clusters}, 4000)
     assert sorted(strategies) == ["0 left", "1 right"]
@@ -79,13 +79,17 @@ def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(k, wo
 
 @pytest.mark.parametrize("seed", range(5))
 def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
-    """Clusters come only from replies: 3, 4 and 5 clusters; each iteration keeps the previous sentences."""
+    """Iterations have 3, 4 and 5 clusters of the replies; each iteration keeps the previous sentences."""
     clusters, gains = None, []
-    for iteration, k in enumerate((3, 4, 5)):
+    for iteration, num_clusters in enumerate((3, 4, 5)):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         previous_clusters = clusters
         clusters = cluster_statements(
-            counts, k, clusters, LatentSpace(embedding=NGRAMS_256, names=()), Stream.from_seed(seed).child(iteration)
+            counts,
+            num_clusters,
+            clusters,
+            LatentSpace(embedding=NGRAMS_256, names=()),
+            Stream.from_seed(seed).child(iteration),
         )
         if previous_clusters is not None:
             assert clusters.sentences[: len(previous_clusters.sentences)] == previous_clusters.sentences
@@ -98,7 +102,7 @@ def knowledge(data, state=None, **options):
 
 
 def test_the_score_by_hand_is_the_log_of_target_over_share():
-    """12 replies: 6 rock, 4 paper, 2 scissors in both seats alike; the solution plays each with 1/3."""
+    """Each seat has 12 replies: 6 rock, 4 paper, 2 scissors. The solution plays each with probability 1/3."""
     three_words, repeated_rock = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
     plays = [
         (three_words, three_words),
@@ -109,10 +113,10 @@ def test_the_score_by_hand_is_the_log_of_target_over_share():
     data = request_of(*plays)
     output = knowledge(data, floor=0.03)
     target = 0.97 / 3 + 0.01  # target of each of the three clusters
-    share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # equal in each state and over all states
+    shares = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # equal in each state and over all states
     for scores, rows in zip(output.scores, plays, strict=True):
         for seat in (0, 1):
-            assert list(scores[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
+            assert list(scores[seat]) == pytest.approx([math.log(target / shares[word]) for word in rows[seat]])
     assert output.metrics["clusters"] == 3 and output.metrics["iteration"] == 1
     assert output.metrics["apart"] == pytest.approx(
         (abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2
@@ -133,7 +137,7 @@ def test_a_share_mixes_the_state_with_a_little_of_all_states():
 def test_actions_that_the_solution_plays_more_are_preferred():
     """With Spock among four words, rock is dominated, so the solution never plays it.
 
-    Update (1) of the paper gives rock the lower regret; to prefer the lower regret, as its text says, would prefer rock.
+    Update (1) of the paper gives rock the lower regret, but its text prefers actions of lower regret.
     """
     data = request_in_shares({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
     for prefer in ("ratio", "probability"):
@@ -149,7 +153,7 @@ def test_actions_that_the_solution_plays_more_are_preferred():
             assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
 
 
-def test_with_score_probability_an_even_mixture_prefers_nothing():
+def test_an_even_mixture_scores_all_replies_equally_by_probability():
     output = knowledge(request_in_shares({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
     scores = [score for rows in output.scores for row in rows.values() for score in row]
     assert max(scores) - min(scores) < 1e-3
@@ -158,27 +162,27 @@ def test_with_score_probability_an_even_mixture_prefers_nothing():
 def test_replies_that_are_no_action_score_worst_and_are_not_clustered():
     data = request_of((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
     output = knowledge(data)
-    first = list(output.scores[0][0])
-    assert first[2] < min(first[:2])
+    scores = list(output.scores[0][0])
+    assert scores[2] < min(scores[:2])
     assert "mumble" not in json.dumps(output.state)
 
 
 def test_an_illegal_reply_is_no_statement_even_if_a_substitute_was_played():
     play = episode(0, ["rock", "paper"], ["rock"])
-    illegal = play.turns[0]._replace(event="illegal", reply="stone")
-    decisions = judged_decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
+    illegal_turn = play.turns[0]._replace(event="illegal", reply="stone")
+    decisions = judged_decisions(GAME, replace(play, turns=(illegal_turn, play.turns[1])))
     assert [decision.actions for decision in decisions] == [(None, "paper"), ("rock",)]
 
 
-def test_an_iteration_lasts_every_steps_then_adds_clusters():
-    state, previous, num_clusters = {}, {}, []
+def test_an_iteration_has_a_fixed_number_of_steps_and_the_next_adds_clusters():
+    state, previous_state, num_clusters = {}, {}, []
     for step in range(7):
         output = knowledge(request_in_shares(BASE, step=step), state, every=2, iterations=3)
         state = output.state
         num_clusters.append((output.metrics["iteration"], output.metrics["clusters"]))
         if step % 2 or step == 6:
-            assert state == previous, "centres and strategy stay within an iteration"
-        previous = json.loads(json.dumps(state))
+            assert state == previous_state, "centres and strategy stay within an iteration"
+        previous_state = json.loads(json.dumps(state))
     assert num_clusters == [(1, 3), (1, 3), (2, 4), (2, 4), (3, 5), (3, 5), (3, 5)]
 
 
@@ -216,10 +220,10 @@ def test_the_state_survives_json_exactly():
         lambda state: next(iter(state["space"]["strategies"].values())).update(x=[0.5, 0.4]),
         lambda state: next(iter(state["space"]["strategies"].values())).update(x=[1.5, -0.5]),
     ):
-        damaged = json.loads(json.dumps(output.state))
-        damage(damaged)
+        damaged_state = json.loads(json.dumps(output.state))
+        damage(damaged_state)
         with pytest.raises(CheckpointError, match="latent space of the checkpoint cannot be read"):
-            knowledge(next_request, damaged)
+            knowledge(next_request, damaged_state)
 
 
 class Chat:
@@ -263,8 +267,8 @@ class ChatPlay:
         return ChatPlay(self.rules, self.lines)
 
 
-def chat_episode(first, second):
-    turns = (reply(0, first, legal=()), reply(1, second, legal=()))
+def chat_episode(first_line, second_line):
+    turns = (reply(0, first_line, legal=()), reply(1, second_line, legal=()))
     return Episode(
         episode_id=0,
         group_id=0,
@@ -319,13 +323,13 @@ def test_an_environment_without_a_game_tree_is_refused():
 
 def test_scores_belong_to_replies_and_turns_without_candidates_have_none():
     data = request_of((["rock", "paper"], ["scissors"]))
-    (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
-    assert [(turn.reply, turn.score) for turn in (scored.turns[0], *scored.turns[0].candidates)] == [
+    (scored_episode,) = with_scores(data.episodes, [{0: (1.0, None)}])
+    assert [(turn.reply, turn.score) for turn in (scored_episode.turns[0], *scored_episode.turns[0].candidates)] == [
         ("rock", 1.0),
         ("paper", None),
     ]
-    assert scored.turns[1].score is None
-    (without_scores,) = with_scores([scored], [{}])
+    assert scored_episode.turns[1].score is None
+    (without_scores,) = with_scores([scored_episode], [{}])
     assert without_scores.turns[0].score is None and without_scores.turns[0].candidates[0].score is None
 
 
@@ -367,11 +371,11 @@ def test_actions_that_are_no_statements_are_scored_if_configured():
         knowledge(data, kinds={"speech": 2}, actions=True)
     output = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
     by_card = {play.turns[0].state_key: scores for play, scores in zip(plays, output.scores, strict=True)}
-    high, low = by_card["speaker card high"], by_card["speaker card low"]
-    third, two_thirds = (math.log((0.98 * share + 0.01) / 0.5) for share in (1 / 3, 2 / 3))
-    assert high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
-    assert low[0] == pytest.approx([third, two_thirds], abs=0.03)
-    assert high[1] == pytest.approx([two_thirds, third], abs=0.03)
+    scores_of_high, scores_of_low = by_card["speaker card high"], by_card["speaker card low"]
+    score_of_one_third, score_of_two_thirds = (math.log((0.98 * share + 0.01) / 0.5) for share in (1 / 3, 2 / 3))
+    assert scores_of_high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
+    assert scores_of_low[0] == pytest.approx([score_of_one_third, score_of_two_thirds], abs=0.03)
+    assert scores_of_high[1] == pytest.approx([score_of_two_thirds, score_of_one_third], abs=0.03)
     keys = {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
     assert set(output.state["space"]["strategies"]["bluff"]) == keys
 
@@ -505,21 +509,21 @@ class SignalPlay:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
-def test_of_two_conventions_the_solution_takes_that_of_the_policy(left, right, seed):
+def test_the_solution_has_the_convention_of_the_policy(left, right, seed):
     """Either word can mean either side; the empirical policy decides."""
-    empirical = EmpiricalPolicy(
+    policy = EmpiricalPolicy(
         by_state={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
         by_kind={"teller": Counter("xy")},
     )
-    strategies = solver(Signal(), Stream.from_seed(seed), empirical=empirical, anchor=0.3).solve(300)
+    strategies = solver(Signal(), Stream.from_seed(seed), empirical=policy, anchor=0.3).solve(300)
     assert strategies["0 left"]["xy".index(left)] > 0.8 and strategies["0 right"]["xy".index(right)] > 0.8
     assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_the_empirical_policy_has_no_effect():
-    empirical = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
+    policy = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
     without_empirical, with_empirical = (
-        solver(Signal(), **options).solve(20) for options in ({}, {"empirical": empirical})
+        solver(Signal(), **options).solve(20) for options in ({}, {"empirical": policy})
     )
     assert without_empirical == with_empirical
 
@@ -546,13 +550,13 @@ def solve_with_anchor(anchor, shares, steps=3000, seed=0):
 def test_the_fixed_point_is_the_logit_equilibrium(anchor):
     """Compare with the fixed point of q exp(u / lambda), computed by damped iteration."""
     shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    exact = shares.copy()
+    solution = shares.copy()
     for _ in range(5000):
-        action_values = np.array([WORTH @ exact[1], WORTH @ exact[0]])
+        action_values = np.array([WORTH @ solution[1], WORTH @ solution[0]])
         answer = shares * np.exp(action_values / anchor)
-        exact += 0.02 * (answer / answer.sum(1, keepdims=True) - exact)
-    assert np.abs(exact - shares).max() > 0.05
-    assert np.array(solve_with_anchor(anchor, shares)) == pytest.approx(exact, abs=0.03)
+        solution += 0.02 * (answer / answer.sum(1, keepdims=True) - solution)
+    assert np.abs(solution - shares).max() > 0.05
+    assert np.array(solve_with_anchor(anchor, shares)) == pytest.approx(solution, abs=0.03)
 
 
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
@@ -571,11 +575,11 @@ def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
 
 
 def test_shares_of_the_empirical_policy_by_hand():
-    empirical = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
+    policy = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
     pooled_shares = np.array([3.1, 0.1, 1.1]) / 4.3
-    assert empirical.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * pooled_shares) / 6)
-    assert empirical.shares("k", "new", ("a", "b", "c")) == pytest.approx(pooled_shares)
-    assert empirical.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
+    assert policy.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * pooled_shares) / 6)
+    assert policy.shares("k", "new", ("a", "b", "c")) == pytest.approx(pooled_shares)
+    assert policy.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
 
 
 def test_the_empirical_policy_of_recorded_episodes_and_its_option():
@@ -590,12 +594,12 @@ def test_the_empirical_policy_of_recorded_episodes_and_its_option():
         and anchored_output.state != without_anchor.state
     )
     _, space = LatentSpace.from_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
-    (first, *_), *_ = mapped = map_decisions(request, decisions, space, gists=True)
-    assert len(mapped) == 8 and first.game == game.name
-    empirical = empirical_policy(item for row in mapped for item in row)
-    labels = empirical.by_kind["wolf speaks"]
+    (first_decision, *_), *_ = mapped = map_decisions(request, decisions, space, gists=True)
+    assert len(mapped) == 8 and first_decision.game == game.name
+    policy = empirical_policy(item for row in mapped for item in row)
+    labels = policy.by_kind["wolf speaks"]
     assert sum(labels.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in labels)
-    assert sum(empirical.by_kind[""].values()) > 30
+    assert sum(policy.by_kind[""].values()) > 30
 
 
 @pytest.mark.parametrize("speech", ["words", "text"])

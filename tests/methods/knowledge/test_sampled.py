@@ -25,13 +25,13 @@ def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
 @pytest.mark.parametrize("depth", [1, 2])
 def test_bluff_has_the_same_solution_as_on_the_full_tree(depth):
     """Every seat decides once, so this is external sampling."""
-    exact, sampled = (
+    exact_solution, sampled_solution = (
         solve_exactly(make_game("bluff"), {}, 2000, actions=True),
         solution("bluff", 6000, depth=depth),
     )
-    assert sampled.keys() <= exact.keys() and len(sampled) == len(exact)
-    for key, row in sampled.items():
-        assert row == pytest.approx(exact[key], abs=0.06), key
+    assert sampled_solution.keys() <= exact_solution.keys() and len(sampled_solution) == len(exact_solution)
+    for key, row in sampled_solution.items():
+        assert row == pytest.approx(exact_solution[key], abs=0.06), key
 
 
 class Ladder:
@@ -129,22 +129,24 @@ def test_an_abstract_state_does_not_depend_on_player_numbers(seed, moments, orde
             for previous_char, letter, next_char in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
-    first = game.begin(tuple(range(5)), STREAM)
-    second = game.begin(tuple(order), STREAM)
+    play = game.begin(tuple(range(5)), STREAM)
+    renumbered_play = game.begin(tuple(order), STREAM)
     for index in range(moments):
-        if first.done:
+        if play.done:
             break
-        seats_to_act = first.due()
-        if seats_to_act != second.due():  # the wolf with the smallest number proposes, so another wolf may act
+        seats_to_act = play.due()
+        if (
+            seats_to_act != renumbered_play.due()
+        ):  # the wolf with the smallest number proposes, so a different wolf may act
             return
         stream = Stream.from_seed(seed).child(index)
-        replies = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in seats_to_act}
+        replies = {seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in seats_to_act}
         for seat in seats_to_act:
-            gist, permuted_gist = first.gist(seat), second.gist(seat)
+            gist, permuted_gist = play.gist(seat), renumbered_play.gist(seat)
             assert gist.key == permuted_gist.key
             assert {permute_numbers(name): label for name, label in gist.labels.items()} == dict(permuted_gist.labels)
-        first.step(replies)
-        second.step({seat: permute_numbers(word) for seat, word in replies.items()})
+        play.step(replies)
+        renumbered_play.step({seat: permute_numbers(word) for seat, word in replies.items()})
 
 
 def test_an_abstract_state_by_hand():
@@ -212,10 +214,10 @@ def test_proposed_players_are_known_and_the_top_living_suspect_is_marked():
 def test_wolves_that_talk_use_the_last_name_of_this_night():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
     play = game.begin(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
-    first = play.gist(0)
-    assert set(first.labels.values()) == {"me", "#wolf", "#plain"}
+    first_state = play.gist(0)
+    assert set(first_state.labels.values()) == {"me", "#wolf", "#plain"}
     play.step({0: "kill p5"})
-    assert play.gist(1).labels["p5"] == "#plain!" and play.gist(1).key != first.key
+    assert play.gist(1).labels["p5"] == "#plain!" and play.gist(1).key != first_state.key
     play.step({1: "kill p6"})
     assert play.gist(0).labels["p5"] == "#plain" and play.gist(0).labels["p6"] == "#plain!"
     play.step({0: "p4", 2: "p1", 3: "p4"})
@@ -226,7 +228,7 @@ def test_wolves_that_talk_use_the_last_name_of_this_night():
             play.step(dict.fromkeys(play.due(), reply))
             if reply == "abstain":
                 break
-    assert play.position.phase == "whisper" and "!" not in play.gist(0).key  # another night
+    assert play.position.phase == "whisper" and "!" not in play.gist(0).key  # the next night
 
 
 def test_texts_with_one_meaning_share_a_label():

@@ -7,12 +7,12 @@ from sparring.methods.losses.base import LossBatch, WholeMinibatch
 @pytest.fixture(scope="session")
 def make_batch():
 
-    def make(logprobs, *, old=None, sampler=None, advantages=None, sequence=None, **fields):
-        new = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
-        old = torch.tensor(old if old is not None else logprobs, dtype=torch.float64)
+    def make_from_lists(logprobs, *, old_logprobs=None, sampler=None, advantages=None, sequence=None, **fields):
+        leaf = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
+        old = torch.tensor(old_logprobs if old_logprobs is not None else logprobs, dtype=torch.float64)
         size = len(logprobs)
         return LossBatch(
-            logprobs=new,
+            logprobs=leaf,
             old_logprobs=old,
             sampler_logprobs=torch.tensor(sampler, dtype=torch.float64) if sampler is not None else old,
             advantages=torch.tensor(advantages if advantages is not None else [1.0] * size, dtype=torch.float64),
@@ -22,14 +22,16 @@ def make_batch():
             **fields,
         )
 
-    return make
+    return make_from_lists
 
 
 @pytest.fixture(scope="session")
 def make_minibatch():
-    """Return a function that makes a minibatch from lists: its forward passes (split at ``cut``) and the leaf tensor of log-probabilities."""
+    """Return a function that makes a minibatch from lists: its forward passes (split at ``splits``) and the leaf tensor of log-probabilities."""
 
-    def make(logprobs, *, old=None, advantages=None, trajectory=None, group=None, outcome=None, cut=(), **columns):
+    def make_from_lists(
+        logprobs, *, old_logprobs=None, advantages=None, trajectory=None, group=None, outcome=None, splits=(), **columns
+    ):
         def numbers(values):
             return torch.tensor(values, dtype=torch.float64)
 
@@ -38,14 +40,14 @@ def make_minibatch():
         trajectories = int(trajectory.max()) + 1
         leaf = numbers(logprobs).requires_grad_(True)
         turn_index = torch.tensor(columns.pop("turn_index", [0] * size))
-        uniform = numbers(columns.pop("uniform", [0.5] * size))
+        uniform_numbers = numbers(columns.pop("uniform", [0.5] * size))
         prompt = torch.tensor(columns.pop("prompt", list(range(size))))
         extra = {name: numbers(values) for name, values in columns.items()}
         minibatch = WholeMinibatch(
             logprobs=leaf.detach().clone(),
-            old_logprobs=numbers(old if old is not None else logprobs),
+            old_logprobs=numbers(old_logprobs if old_logprobs is not None else logprobs),
             advantages=numbers(advantages if advantages is not None else [1.0] * size),
-            uniform=uniform,
+            uniform=uniform_numbers,
             prompt=prompt,
             trajectory=trajectory,
             turn_index=turn_index,
@@ -54,7 +56,7 @@ def make_minibatch():
             **extra,
         )
         batches = []
-        for index in torch.tensor_split(torch.arange(size), list(cut)):
+        for index in torch.tensor_split(torch.arange(size), list(splits)):
             sequences, sequence = torch.unique(trajectory[index], return_inverse=True)
             batches.append(
                 LossBatch(
@@ -72,7 +74,7 @@ def make_minibatch():
             )
         return batches, leaf
 
-    return make
+    return make_from_lists
 
 
 @pytest.fixture(scope="session")

@@ -24,9 +24,12 @@ def gradient(batch, **options):
 
 
 def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
-    first, second = make_batch([-1.0, -2.0], advantages=[2.0, -3.0]), make_batch([-1.0, -2.0], advantages=[2.0, -3.0])
-    policy_gradient(second).values.sum().backward()
-    assert gradient(first) == pytest.approx(second.logprobs.grad.tolist())
+    batch, equal_batch = (
+        make_batch([-1.0, -2.0], advantages=[2.0, -3.0]),
+        make_batch([-1.0, -2.0], advantages=[2.0, -3.0]),
+    )
+    policy_gradient(equal_batch).values.sum().backward()
+    assert gradient(batch) == pytest.approx(equal_batch.logprobs.grad.tolist())
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
     ],
 )
 def test_ppo_clip_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage, loss, is_clipped):
-    batch = make_batch([math.log(ratio)], old=[0.0], advantages=[advantage])
+    batch = make_batch([math.log(ratio)], old_logprobs=[0.0], advantages=[advantage])
     term = ppo_clip(batch)
     assert term.values.item() == pytest.approx(loss)
     assert term.metrics["clip_fraction"].item() == is_clipped
@@ -48,7 +51,7 @@ def test_ppo_clip_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, 
 
 
 def test_ppo_clip_dapo_preset_clips_higher(make_batch):
-    batch = make_batch([math.log(1.27)], old=[0.0])
+    batch = make_batch([math.log(1.27)], old_logprobs=[0.0])
     assert bind("losses", "ppo_clip", preset="dapo")(batch).values.item() == pytest.approx(-1.27)
     assert ppo_clip(batch).values.item() == pytest.approx(-1.2)
 
@@ -56,11 +59,11 @@ def test_ppo_clip_dapo_preset_clips_higher(make_batch):
 def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
     loss = bind("losses", "ppo_clip", preset="loop")
     for ratio, advantage in ((1.11, 1.0), (1 / 1.11, -1.0)):
-        term = loss(make_batch([math.log(ratio)], old=[0.0], advantages=[advantage]))
+        term = loss(make_batch([math.log(ratio)], old_logprobs=[0.0], advantages=[advantage]))
         assert term.values.item() == pytest.approx(-advantage * 1.1**advantage)
         assert term.metrics["clip_fraction"].item() == 1.0
     assert (
-        loss(make_batch([math.log(1.09), -math.log(1.09)], old=[0.0, 0.0], advantages=[1.0, -1.0]))
+        loss(make_batch([math.log(1.09), -math.log(1.09)], old_logprobs=[0.0, 0.0], advantages=[1.0, -1.0]))
         .metrics["clip_fraction"]
         .item()
         == 0.0
@@ -68,7 +71,7 @@ def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
 
 
 def test_ppo_clip_dual_clip_bounds_an_extreme_ratio(make_batch):
-    batch = make_batch([math.log(10.0)], old=[0.0], advantages=[-1.0])
+    batch = make_batch([math.log(10.0)], old_logprobs=[0.0], advantages=[-1.0])
     assert ppo_clip(batch).values.item() == pytest.approx(10.0)
     dual = bind("losses", "ppo_clip", preset="dual_clip")
     assert dual(batch).values.item() == pytest.approx(3.0)
@@ -76,7 +79,7 @@ def test_ppo_clip_dual_clip_bounds_an_extreme_ratio(make_batch):
 
 
 def test_ppo_clip_extreme_ratios_stay_finite(make_batch):
-    term = ppo_clip(make_batch([0.0, -500.0], old=[-500.0, 0.0], advantages=[-1.0, -1.0]))
+    term = ppo_clip(make_batch([0.0, -500.0], old_logprobs=[-500.0, 0.0], advantages=[-1.0, -1.0]))
     assert torch.isfinite(term.values).all()
     assert term.values[0].item() == pytest.approx(math.exp(20))
 
@@ -84,13 +87,13 @@ def test_ppo_clip_extreme_ratios_stay_finite(make_batch):
 @given(st.floats(-2, 2), st.floats(-5, 5))
 def test_ppo_clip_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, advantage):
     ratio = math.exp(log_ratio)
-    loss = ppo_clip(make_batch([log_ratio], old=[0.0], advantages=[advantage])).values.item()
+    loss = ppo_clip(make_batch([log_ratio], old_logprobs=[0.0], advantages=[advantage])).values.item()
     assert loss >= -ratio * advantage - 1e-9
     assert loss >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
 
 
 def test_ppo_clip_metrics_use_unclipped_ratios(make_batch):
-    metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
+    metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old_logprobs=[0.0, 0.0])).metrics
     assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
     assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
 
@@ -100,7 +103,9 @@ ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size
 
 def test_gspo_by_hand(make_minibatch):
     """Mean log-ratio of the first sequence (0.4 + 0.2) / 2 = 0.3, of the second -0.1."""
-    (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1])
+    (batch,), _ = make_minibatch(
+        [0.4, 0.2, -0.1], old_logprobs=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1]
+    )
     with_wide_clip = gspo(batch, clip_low=0.5, clip_high=0.5)
     assert with_wide_clip.values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-2 * math.exp(-0.1)])
     assert gspo(batch).values.tolist() == pytest.approx([-1.0004] * 2 + [-2 * math.exp(-0.1)])
@@ -117,16 +122,19 @@ def test_gspo_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_o
     trajectory = [names.index(row[1]) for row in rows]
     gains = [1.0, -2.0, 0.5]
     batches, leaf = make_minibatch(
-        [r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory
+        [r[0] for r in rows],
+        old_logprobs=[0.1] * len(rows),
+        advantages=[gains[t] for t in trajectory],
+        trajectory=trajectory,
     )
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
     gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), leaf)[0]
-    direct = 0.0
+    loss = 0.0
     for index in range(len(names)):
         log_ratios = leaf[[t == index for t in trajectory]] - 0.1
         ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
-        direct = direct - gains[index] * ratio / len(names)
-    assert torch.allclose(gradient, torch.autograd.grad(direct, leaf)[0])
+        loss = loss - gains[index] * ratio / len(names)
+    assert torch.allclose(gradient, torch.autograd.grad(loss, leaf)[0])
 
 
 @given(
@@ -135,7 +143,10 @@ def test_gspo_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_o
 )
 def test_with_segments_of_one_token_gspo_is_ppo_clip(make_minibatch, gradient_of, rows, level):
     batches, leaf = make_minibatch(
-        [r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], trajectory=list(range(len(rows)))
+        [r[0] for r in rows],
+        old_logprobs=[0.0] * len(rows),
+        advantages=[r[1] for r in rows],
+        trajectory=list(range(len(rows))),
     )
 
     def loss(batch):
@@ -147,7 +158,7 @@ def test_with_segments_of_one_token_gspo_is_ppo_clip(make_minibatch, gradient_of
 
 
 def test_gspo_option_level_makes_a_turn_the_segment(make_minibatch):
-    (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
+    (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old_logprobs=[0.0] * 3, turn_index=[0, 0, 1])
     wide_clip = {"clip_low": 0.9, "clip_high": 9.0}
     assert gspo(batch, level="turn", **wide_clip).values.tolist() == pytest.approx(
         [-math.exp(0.3)] * 2 + [-math.exp(-0.1)]
@@ -158,7 +169,7 @@ def test_gspo_option_level_makes_a_turn_the_segment(make_minibatch):
 
 
 def test_gspo_extreme_sums_stay_finite(make_minibatch):
-    (batch,), _ = make_minibatch([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
+    (batch,), _ = make_minibatch([1e9] * 4, old_logprobs=[0.0] * 4, advantages=[-1.0] * 4)
     assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
 
 
@@ -169,19 +180,19 @@ def gmpo_naive(leaf, advantages, trajectory, low, high):
     """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
     total = 0.0
     for number in sorted(set(trajectory)):
-        product, members = 0.0 * leaf.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
-        for i in members:
-            ratio, bound = leaf[i].exp(), leaf[i].clamp(-low, high).exp()
-            clipped_ratio = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
-            product = product * (clipped_ratio if advantages[i] != 0 else 1.0)
-        total = total - sum(advantages[i] for i in members) / len(members) * product ** (1 / len(members))
+        product, members = 0.0 * leaf.sum() + 1.0, [token for token, t in enumerate(trajectory) if t == number]
+        for token in members:
+            ratio, clipped = leaf[token].exp(), leaf[token].clamp(-low, high).exp()
+            clipped_ratio = torch.minimum(ratio, clipped) if advantages[token] > 0 else torch.maximum(ratio, clipped)
+            product = product * (clipped_ratio if advantages[token] != 0 else 1.0)
+        total = total - sum(advantages[token] for token in members) / len(members) * product ** (1 / len(members))
     return total / len(set(trajectory))
 
 
 def test_gmpo_by_hand(make_minibatch):
     """Log-ratios 1 (clipped at 0.4) and -0.2: geometric mean exp(0.1); for A < 0: 1 and -0.2, exp(0.4)."""
     for advantage, value in ((2.0, -2 * math.exp(0.1)), (-2.0, 2 * math.exp(0.4))):
-        (batch,), _ = make_minibatch([1.0, -0.2], old=[0.0, 0.0], advantages=[advantage] * 2)
+        (batch,), _ = make_minibatch([1.0, -0.2], old_logprobs=[0.0, 0.0], advantages=[advantage] * 2)
         term = gmpo(batch)
         assert term.values.tolist() == pytest.approx([value] * 2)
         assert term.metrics["clip_fraction"].item() == (0.5 if advantage > 0 else 0.0)
@@ -191,36 +202,36 @@ def test_gmpo_by_hand(make_minibatch):
 def test_gmpo_value_and_gradient_are_those_of_a_loop(make_minibatch, rows):
     names = sorted({row[2] for row in rows})
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
-    (batch,), leaf = make_minibatch(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
+    (batch,), leaf = make_minibatch(logs, old_logprobs=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
     result = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
-    direct = gmpo_naive(leaf, advantages, trajectory, 0.3, 0.4)
-    assert result.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    (expected,) = torch.autograd.grad(direct, leaf, retain_graph=True)
+    expected_loss = gmpo_naive(leaf, advantages, trajectory, 0.3, 0.4)
+    assert result.item() == pytest.approx(expected_loss.item(), rel=1e-5, abs=1e-5)
+    (expected,) = torch.autograd.grad(expected_loss, leaf, retain_graph=True)
     assert torch.allclose(torch.autograd.grad(result, leaf)[0], expected, atol=1e-12)
 
 
 def test_gmpo_with_turn_level_advantages_needs_level_turn(make_minibatch):
-    (batch,), _ = make_minibatch([0.2, 0.0], old=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
+    (batch,), _ = make_minibatch([0.2, 0.0], old_logprobs=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
     assert gmpo(batch, level="turn").values.tolist() == pytest.approx([-math.exp(0.2), 1.0])
     assert gmpo(batch).values.tolist() == pytest.approx([0.0, 0.0])
 
 
 def test_gmpo_token_with_zero_advantage_is_not_clipped_and_does_not_count(make_minibatch):
-    (batch,), _ = make_minibatch([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
+    (batch,), _ = make_minibatch([3.0, 0.2], old_logprobs=[0.0, 0.0], advantages=[0.0, 2.0])
     assert gmpo(batch).values.tolist() == pytest.approx([-math.exp(0.1)] * 2)
     assert gmpo(batch).metrics["clip_fraction"].item() == 0.0
 
 
 def test_gmpo_each_clip_width_has_an_effect(make_minibatch):
-    (batch,), _ = make_minibatch([3.0], old=[0.0])
+    (batch,), _ = make_minibatch([3.0], old_logprobs=[0.0])
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
-    (batch,), _ = make_minibatch([-3.0], old=[0.0], advantages=[-1.0])
+    (batch,), _ = make_minibatch([-3.0], old_logprobs=[0.0], advantages=[-1.0])
     assert gmpo(batch, clip_low=1.0).values.item() == pytest.approx(1 / math.e)
 
 
 def test_cispo_by_hand(make_minibatch, gradient_of):
     batches, leaf = make_minibatch(
-        [-1.0, -2.0], old=[-1.0 - math.log(3.0), -2.0 - math.log(0.5)], advantages=[2.0, -4.0]
+        [-1.0, -2.0], old_logprobs=[-1.0 - math.log(3.0), -2.0 - math.log(0.5)], advantages=[2.0, -4.0]
     )
     term = cispo(batches[0])
     assert term.values.tolist() == pytest.approx([1.2 * 2.0 * 1.0, -0.5 * 4.0 * 2.0])
@@ -231,7 +242,7 @@ def test_cispo_by_hand(make_minibatch, gradient_of):
 
 
 def test_cispo_each_bound_has_an_effect(make_minibatch):
-    (batch,), _ = make_minibatch([-1.0, -1.0], old=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
+    (batch,), _ = make_minibatch([-1.0, -1.0], old_logprobs=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
     assert cispo(batch, clip_high=5.0).values.tolist() == pytest.approx([3.0, 0.5])
     assert cispo(batch, clip_low=0.1).values.tolist() == pytest.approx([1.2, 0.9])
 
@@ -244,18 +255,20 @@ def test_at_ratio_one_cispo_is_the_policy_gradient(make_minibatch, rows):
 
 @given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-3, 3)), min_size=1, max_size=6))
 def test_cispo_every_token_with_an_advantage_keeps_a_bounded_gradient(make_minibatch, gradient_of, rows):
-    batches, leaf = make_minibatch([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
+    batches, leaf = make_minibatch(
+        [row[0] for row in rows], old_logprobs=[0.0] * len(rows), advantages=[row[1] for row in rows]
+    )
     expected = [-min(math.exp(max(x, -20.0)), 1.2) * advantage for x, advantage in rows]
     assert gradient_of(cispo, batches, leaf).tolist() == pytest.approx(expected)
 
 
-def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
-    tau = positive if advantage > 0 else negative
+def sapo_naive(ratio, advantage, positive_temperature=1.0, negative_temperature=1.05):
+    tau = positive_temperature if advantage > 0 else negative_temperature
     return -4 / (tau * (1 + (-tau * (ratio - 1)).exp())) * advantage
 
 
 def test_sapo_by_hand(make_minibatch):
-    (batch,), _ = make_minibatch([math.log(2.0), 0.0, 0.0], old=[0.0] * 3, advantages=[1.0, 1.0, -2.1])
+    (batch,), _ = make_minibatch([math.log(2.0), 0.0, 0.0], old_logprobs=[0.0] * 3, advantages=[1.0, 1.0, -2.1])
     term = sapo(batch)
     assert term.values.tolist() == pytest.approx([-4 / (1 + math.exp(-1)), -2.0, 4.0])
     gate = 1 / (1 + math.exp(-1))
@@ -268,18 +281,20 @@ def test_sapo_by_hand(make_minibatch):
     st.floats(0.1, 5),
 )
 def test_sapo_value_and_gradient_are_those_of_the_formula(make_minibatch, gradient_of, rows, positive, negative):
-    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+    batches, leaf = make_minibatch(
+        [r[0] for r in rows], old_logprobs=[0.0] * len(rows), advantages=[r[1] for r in rows]
+    )
 
     def loss(batch):
         return sapo(batch, temperature_positive=positive, temperature_negative=negative)
 
-    direct = sum(sapo_naive(leaf[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
-    assert loss(batches[0]).values.sum().item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    expected_loss = sum(sapo_naive(leaf[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
+    assert loss(batches[0]).values.sum().item() == pytest.approx(expected_loss.item(), rel=1e-5, abs=1e-5)
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(expected_loss, leaf)[0])
 
 
 def test_sapo_extreme_ratios_have_no_gradient(make_minibatch, gradient_of):
-    batches, leaf = make_minibatch([1e9, -1e9], old=[0.0, 0.0])
+    batches, leaf = make_minibatch([1e9, -1e9], old_logprobs=[0.0, 0.0])
     assert gradient_of(sapo, batches, leaf).tolist() == [0.0, 0.0]
 
 

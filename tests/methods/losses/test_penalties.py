@@ -37,8 +37,8 @@ LOGITS = st.integers(2, 6).flatmap(
 @given(LOGITS)
 def test_the_entropy_is_the_sum_written_out(rows):
     for row, value in zip(rows, entropy(torch.tensor(rows, dtype=torch.float64)).tolist(), strict=True):
-        top = max(row)
-        weights = [math.exp(x - top) for x in row]
+        largest = max(row)
+        weights = [math.exp(x - largest) for x in row]
         shares = [w / sum(weights) for w in weights]
         assert value == pytest.approx(-sum(p * math.log(p) for p in shares if p > 0), abs=1e-9)
 
@@ -68,11 +68,11 @@ def penalty(make_batch, pairs, estimator):
 
 @given(PAIRS)
 def test_k2_and_k3_are_never_negative_and_swapping_flips_the_sign_of_k1(make_batch, pairs):
-    swapped = [(reference, logprob) for logprob, reference in pairs]
+    swapped_pairs = [(reference, logprob) for logprob, reference in pairs]
     assert (penalty(make_batch, pairs, "k2") >= 0).all()
     assert (penalty(make_batch, pairs, "k3") >= -1e-15).all()
-    assert torch.equal(penalty(make_batch, pairs, "k1"), -penalty(make_batch, swapped, "k1"))
-    assert torch.equal(penalty(make_batch, pairs, "k2"), penalty(make_batch, swapped, "k2"))
+    assert torch.equal(penalty(make_batch, pairs, "k1"), -penalty(make_batch, swapped_pairs, "k1"))
+    assert torch.equal(penalty(make_batch, pairs, "k2"), penalty(make_batch, swapped_pairs, "k2"))
 
 
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=2, max_size=5))
@@ -81,12 +81,14 @@ def test_kl_penalty_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_g
     reference = torch.tensor([row[1] for row in rows], dtype=torch.float64).log_softmax(-1)
     log_p = logits.log_softmax(-1)
     divergence = (log_p.exp() * (log_p - reference)).sum()
-    share = log_p.detach().exp()
+    probabilities = log_p.detach().exp()
     batch = make_batch(log_p.tolist(), reference_logprobs=reference)
-    assert (share * kl_penalty(batch, estimator="k3").values).sum().item() == pytest.approx(divergence.item(), abs=1e-9)
-    (share * kl_penalty(batch, estimator="k2").values).sum().backward()
-    (through,) = torch.autograd.grad(log_p, logits, batch.logprobs.grad, retain_graph=True)
-    assert torch.allclose(through, torch.autograd.grad(divergence, logits)[0], atol=1e-9)
+    assert (probabilities * kl_penalty(batch, estimator="k3").values).sum().item() == pytest.approx(
+        divergence.item(), abs=1e-9
+    )
+    (probabilities * kl_penalty(batch, estimator="k2").values).sum().backward()
+    (logit_gradient,) = torch.autograd.grad(log_p, logits, batch.logprobs.grad, retain_graph=True)
+    assert torch.allclose(logit_gradient, torch.autograd.grad(divergence, logits)[0], atol=1e-9)
 
 
 @given(st.sampled_from(["k1", "k2", "k3"]), PAIRS)
@@ -97,8 +99,10 @@ def test_kl_penalty_gradients_by_hand(make_batch, estimator, pairs):
         reference_logprobs=torch.tensor([reference for _, reference in pairs], dtype=torch.float64),
     )
     (gradient,) = torch.autograd.grad(kl_penalty(batch, estimator=estimator).values.sum(), batch.logprobs)
-    exact = {"k1": lambda d: 1.0, "k2": lambda d: -d, "k3": lambda d: 1.0 - math.exp(d)}[estimator]
-    assert gradient.tolist() == pytest.approx([exact(reference - logprob) for logprob, reference in pairs], abs=1e-12)
+    slope_of_difference = {"k1": lambda d: 1.0, "k2": lambda d: -d, "k3": lambda d: 1.0 - math.exp(d)}[estimator]
+    assert gradient.tolist() == pytest.approx(
+        [slope_of_difference(reference - logprob) for logprob, reference in pairs], abs=1e-12
+    )
 
 
 def test_kl_penalty_clamped_token_has_no_gradient(make_batch):
@@ -200,8 +204,8 @@ def test_training_with_only_the_magnet_gives_uniform_legal_replies(rollout):
         zero_credit = Credit(advantages=np.zeros(len(batch.turns.reward)))
         metrics = engine.learn(batch, zero_credit, step=step, progress=0.0)
     assert metrics["legal_magnet/divergence"] < 0.05
-    policy, illegal = query_policy(engine.agents["learner"], enumerate_info_states(engine.environments[0][0]))
-    assert illegal.max() < 0.05
+    policy, illegal_mass = query_policy(engine.agents["learner"], enumerate_info_states(engine.environments[0][0]))
+    assert illegal_mass.max() < 0.05
     assert max(abs(row - 0.5).max() for row in policy) < 0.15
 
 
@@ -227,10 +231,10 @@ def test_value_loss_explained_variance(make_batch):
     targets = torch.tensor([0.0, 2.0, 4.0])
     perfect = value_loss(make_batch([0.0], values=targets, value_targets=targets))
     assert perfect.metrics["explained_variance"].item() == pytest.approx(1.0)
-    constant = value_loss(make_batch([0.0], values=torch.full((3,), 2.0), value_targets=targets))
-    assert constant.metrics["explained_variance"].item() == pytest.approx(0.0)
-    equal = value_loss(make_batch([0.0], values=torch.ones(3), value_targets=torch.ones(3)))
-    assert torch.isfinite(equal.metrics["explained_variance"])
+    constant_values = value_loss(make_batch([0.0], values=torch.full((3,), 2.0), value_targets=targets))
+    assert constant_values.metrics["explained_variance"].item() == pytest.approx(0.0)
+    equal_targets = value_loss(make_batch([0.0], values=torch.ones(3), value_targets=torch.ones(3)))
+    assert torch.isfinite(equal_targets.metrics["explained_variance"])
 
 
 ROWS = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=6)

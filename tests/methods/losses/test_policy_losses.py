@@ -27,22 +27,22 @@ def test_policy_gradient_value_and_gradient_by_hand(make_batch):
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.floats(-5, 5))
-def test_policy_gradient_constant_advantage_has_zero_mean_gradient(make_batch, logits, constant):
+def test_policy_gradient_constant_advantage_has_zero_mean_gradient(make_batch, logits, advantage):
     """The expected gradient in the logits is 0, which is why baselines do not bias."""
     leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
     log_p = leaf.log_softmax(-1)
-    batch = make_batch(log_p.tolist(), advantages=[constant] * len(logits))
+    batch = make_batch(log_p.tolist(), advantages=[advantage] * len(logits))
     (log_p.detach().exp() * policy_gradient(batch).values).sum().backward()
-    (through,) = torch.autograd.grad(log_p, leaf, batch.logprobs.grad)
-    assert through.abs().max().item() < 1e-9
+    (logit_gradient,) = torch.autograd.grad(log_p, leaf, batch.logprobs.grad)
+    assert logit_gradient.abs().max().item() < 1e-9
 
 
 LOGITS_OF_NEURD = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
 
 
-def batch_of(make_batch, logits, *, old=None, advantages=None):
+def batch_of(make_batch, logits, *, old_logprobs=None, advantages=None):
     logit = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    batch = make_batch([-1.0] * len(logits), old=old, advantages=advantages)
+    batch = make_batch([-1.0] * len(logits), old_logprobs=old_logprobs, advantages=advantages)
     return dataclasses.replace(batch, features={"centred_logit": logit}), logit
 
 
@@ -51,7 +51,7 @@ def batch_of(make_batch, logits, *, old=None, advantages=None):
     (1.9, 3.0, -6.0), (2.0, 3.0, 0.0), (2.5, -3.0, 6.0), (-2.5, 3.0, -6.0), (-2.0, -3.0, 0.0), (-1.9, -3.0, 6.0),
 ])  # fmt: skip
 def test_neurd_by_hand(make_batch, logit, advantage, slope):
-    batch, leaf = batch_of(make_batch, [logit], old=[math.log(0.5)], advantages=[advantage])
+    batch, leaf = batch_of(make_batch, [logit], old_logprobs=[math.log(0.5)], advantages=[advantage])
     term = neurd(batch)
     assert term.values.item() == pytest.approx(slope * logit)
     assert term.metrics["held_fraction"].item() == (slope == 0.0)
@@ -61,7 +61,7 @@ def test_neurd_by_hand(make_batch, logit, advantage, slope):
 
 
 def test_options_of_neurd(make_batch):
-    batch, _ = batch_of(make_batch, [3.0], old=[math.log(0.01)])
+    batch, _ = batch_of(make_batch, [3.0], old_logprobs=[math.log(0.01)])
     assert neurd(batch).values.item() == 0.0
     assert neurd(batch, threshold=4.0).values.item() == pytest.approx(-30.0)
     assert neurd(batch, threshold=4.0, importance_cap=1.0).values.item() == pytest.approx(-3.0)
@@ -73,16 +73,16 @@ def test_options_of_neurd(make_batch):
 def test_neurd_expectation_over_samples_is_the_all_action_rule(make_batch, logits, gains):
     """Without cap and threshold, the mean over samples of the policy is the gradient of sum_a A(a) y(a)."""
     leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    y, log_p = centred_logit(leaf[None])[0], leaf.detach().log_softmax(0)
+    logit, log_p = centred_logit(leaf[None])[0], leaf.detach().log_softmax(0)
     batch = make_batch(log_p.tolist(), advantages=gains)
-    batch = dataclasses.replace(batch, features={"centred_logit": y})
+    batch = dataclasses.replace(batch, features={"centred_logit": logit})
     mean = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1e9).values).sum()
-    direct = -(torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
-    expected = torch.autograd.grad(direct, leaf)[0]
+    all_action_loss = -(torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
+    expected = torch.autograd.grad(all_action_loss, leaf)[0]
     assert torch.allclose(torch.autograd.grad(mean, leaf, retain_graph=True)[0], expected)
     surrogate = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1.0).values).sum()
-    weighted = -(log_p.exp() * torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
-    assert torch.allclose(torch.autograd.grad(surrogate, leaf)[0], torch.autograd.grad(weighted, leaf)[0])
+    weighted_loss = -(log_p.exp() * torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
+    assert torch.allclose(torch.autograd.grad(surrogate, leaf)[0], torch.autograd.grad(weighted_loss, leaf)[0])
 
 
 @given(LOGITS_OF_NEURD, st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(0.1, 2))
@@ -96,7 +96,7 @@ def test_neurd_pushes_no_logit_beyond_the_threshold(make_batch, advantages, logi
 
 
 def test_neurd_samples_of_probability_zero_stay_finite(make_batch):
-    batch, _ = batch_of(make_batch, [0.0], old=[-1e9])
+    batch, _ = batch_of(make_batch, [0.0], old_logprobs=[-1e9])
     assert neurd(batch, importance_cap=1e9).metrics["weight_mean"].item() == pytest.approx(1e9)
 
 
@@ -107,15 +107,15 @@ def test_magnetic_mirror_descent_by_hand(make_batch):
     """rho = 2, pi / pi_ref = 4, pi_ref / pi_old = 1/2."""
     batch = make_batch(
         [math.log(0.8)],
-        old=[math.log(0.4)],
+        old_logprobs=[math.log(0.4)],
         advantages=[3.0],
         reference_logprobs=torch.tensor([math.log(0.2)]).double(),
     )
-    magnet, old = 2 * math.log(4) - 2 + 0.5, 2 * math.log(2) - 2 + 1
+    magnet_kl, old_kl = 2 * math.log(4) - 2 + 0.5, 2 * math.log(2) - 2 + 1
     term = magnetic_mirror_descent(batch, magnet=0.5, proximity=0.25)
-    assert term.values.item() == pytest.approx(-6.0 + 0.5 * magnet + 0.25 * old)
-    assert term.metrics["magnet_kl"].item() == pytest.approx(magnet)
-    assert term.metrics["old_kl"].item() == pytest.approx(old)
+    assert term.values.item() == pytest.approx(-6.0 + 0.5 * magnet_kl + 0.25 * old_kl)
+    assert term.metrics["magnet_kl"].item() == pytest.approx(magnet_kl)
+    assert term.metrics["old_kl"].item() == pytest.approx(old_kl)
     assert magnetic_mirror_descent(batch, magnet=0.0, proximity=0.0).values.item() == pytest.approx(-6.0)
 
 
@@ -127,18 +127,26 @@ def test_magnetic_mirror_descent_by_hand(make_batch):
     st.floats(0, 2),
     st.floats(0, 2),
 )
-def test_mmd_expectation_over_samples_is_the_exact_objective(make_batch, new, old, reference, gains, magnet, proximity):
+def test_mmd_expectation_over_samples_is_the_exact_objective(
+    make_batch, logits, old_logits, reference, gains, magnet, proximity
+):
     """The mean over actions under the old policy gives the exact objective."""
-    leaf = torch.tensor(new, dtype=torch.float64, requires_grad=True)
-    log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (leaf, old, reference))
-    batch = make_batch([0.0] * 3, old=log_old.tolist(), advantages=gains, reference_logprobs=log_ref)
+    leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    log_p, log_old, log_ref = (
+        torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (leaf, old_logits, reference)
+    )
+    batch = make_batch([0.0] * 3, old_logprobs=log_old.tolist(), advantages=gains, reference_logprobs=log_ref)
     object.__setattr__(batch, "logprobs", log_p)
     mean = (log_old.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=proximity).values).sum()
-    p = log_p.exp()
-    exact = -(p * torch.tensor(gains, dtype=torch.float64)).sum()
-    exact = exact + magnet * (p * (log_p - log_ref)).sum() + proximity * (p * (log_p - log_old)).sum()
-    assert mean.item() == pytest.approx(exact.item(), abs=1e-9)
-    expected = torch.autograd.grad(exact, leaf, retain_graph=True)[0]
+    probabilities = log_p.exp()
+    objective = -(probabilities * torch.tensor(gains, dtype=torch.float64)).sum()
+    objective = (
+        objective
+        + magnet * (probabilities * (log_p - log_ref)).sum()
+        + proximity * (probabilities * (log_p - log_old)).sum()
+    )
+    assert mean.item() == pytest.approx(objective.item(), abs=1e-9)
+    expected = torch.autograd.grad(objective, leaf, retain_graph=True)[0]
     assert torch.allclose(torch.autograd.grad(mean, leaf)[0], expected, atol=1e-9)
 
 
@@ -156,20 +164,23 @@ def test_mmd_has_zero_gradient_at_the_exact_published_update():
     """Self-play of a biased rock-paper-scissors: new logits are (old + step (gains + magnet log uniform)) / (1 + step magnet)."""
     payoff = torch.tensor([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]], dtype=torch.float64)
     magnet, step = 0.2, 0.1
-    x = y = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
-    uniform = torch.full((3,), 1 / 3, dtype=torch.float64).log()
+    first_policy = second_policy = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
+    log_uniform = torch.full((3,), 1 / 3, dtype=torch.float64).log()
 
     def improved(policy, gains):
-        return ((policy + step * (gains + magnet * uniform)) / (1 + step * magnet)).log_softmax(0)
+        return ((policy + step * (gains + magnet * log_uniform)) / (1 + step * magnet)).log_softmax(0)
 
     for _ in range(2000):
-        x, y = improved(x, payoff @ y.exp()), improved(y, -payoff.T @ x.exp())
-    leaf = x.clone().requires_grad_(True)
-    p = leaf.log_softmax(0)
+        first_policy, second_policy = (
+            improved(first_policy, payoff @ second_policy.exp()),
+            improved(second_policy, -payoff.T @ first_policy.exp()),
+        )
+    leaf = first_policy.clone().requires_grad_(True)
+    log_probabilities = leaf.log_softmax(0)
     index = torch.arange(3)
-    batch = LossBatch(logprobs=p, old_logprobs=x, sampler_logprobs=x, advantages=payoff @ y.exp(), sequence=index, turn=index,
-                      num_sequences=3, reference_logprobs=uniform)  # fmt: skip
-    loss = (x.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=1 / step).values).sum()
+    batch = LossBatch(logprobs=log_probabilities, old_logprobs=first_policy, sampler_logprobs=first_policy, advantages=payoff @ second_policy.exp(), sequence=index, turn=index,
+                      num_sequences=3, reference_logprobs=log_uniform)  # fmt: skip
+    loss = (first_policy.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=1 / step).values).sum()
     assert torch.autograd.grad(loss, leaf)[0].abs().max().item() < 1e-6
 
 
@@ -178,7 +189,7 @@ ROWS_OF_SELF_IMITATION = st.lists(st.tuples(st.floats(-3, 3), st.floats(0, 3)), 
 
 def test_self_imitation_by_hand(make_minibatch, gradient_of):
     batches, leaf = make_minibatch(
-        [-1.0, -2.0, -3.0], old=[-1.0 - math.log(2.0), -2.0, -3.0], advantages=[2.0, -4.0, 0.0]
+        [-1.0, -2.0, -3.0], old_logprobs=[-1.0 - math.log(2.0), -2.0, -3.0], advantages=[2.0, -4.0, 0.0]
     )
     term = self_imitation(batches[0])
     assert term.values.tolist() == [2.0, 0.0, 0.0]
@@ -192,22 +203,26 @@ def test_self_imitation_by_hand(make_minibatch, gradient_of):
 
 @given(ROWS_OF_SELF_IMITATION)
 def test_self_imitation_on_positive_advantages_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
-    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+    batches, leaf = make_minibatch(
+        [r[0] for r in rows], old_logprobs=[0.0] * len(rows), advantages=[r[1] for r in rows]
+    )
     assert torch.equal(self_imitation(batches[0]).values, policy_gradient(batches[0]).values)
 
-    def ours(batch):
+    def clipped_self_imitation(batch):
         return self_imitation(batch, clip_high=0.3)
 
     def ppo(batch):
         return ppo_clip(batch, clip_high=0.3)
 
-    assert torch.equal(ours(batches[0]).values, ppo(batches[0]).values)
-    assert torch.equal(gradient_of(ours, batches, leaf), gradient_of(ppo, batches, leaf))
+    assert torch.equal(clipped_self_imitation(batches[0]).values, ppo(batches[0]).values)
+    assert torch.equal(gradient_of(clipped_self_imitation, batches, leaf), gradient_of(ppo, batches, leaf))
 
 
 @given(ROWS_OF_SELF_IMITATION, st.sampled_from([None, 0.2]))
 def test_failures_have_no_gradient_in_self_imitation(make_minibatch, gradient_of, rows, clip_high):
-    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[-r[1] for r in rows])
+    batches, leaf = make_minibatch(
+        [r[0] for r in rows], old_logprobs=[0.0] * len(rows), advantages=[-r[1] for r in rows]
+    )
     assert (
         gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, leaf).abs().max().item() == 0.0
     )

@@ -15,7 +15,7 @@ TOKENS = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0
 GAMES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 
 
-def minibatch_of(make_minibatch, tokens, games, cut=()):
+def minibatch_of(make_minibatch, tokens, games, splits=()):
     """Return the minibatch of these tokens; trajectories with tokens are renumbered."""
     trajectories_with_tokens = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
@@ -25,7 +25,7 @@ def minibatch_of(make_minibatch, tokens, games, cut=()):
         trajectory=[trajectories_with_tokens.index(t[0]) for t in tokens],
         group=[games[i][0] for i in trajectories_with_tokens],
         outcome=[games[i][1] for i in trajectories_with_tokens],
-        cut=[c for c in cut if c < len(tokens)],
+        splits=[c for c in splits if c < len(tokens)],
     )
 
 
@@ -34,21 +34,25 @@ def dpo_naive(minibatch, leaf, beta, pairs, smoothing):
     gain = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(size)]
     outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
     groups = {}
-    for i in range(size):
-        for j in range(size):
-            if group[i] == group[j] and outcome[i] > outcome[j]:
-                groups.setdefault(group[i], []).append((i, j))
+    for winner in range(size):
+        for loser in range(size):
+            if group[winner] == group[loser] and outcome[winner] > outcome[loser]:
+                groups.setdefault(group[winner], []).append((winner, loser))
     means = []
-    for name, ordered in groups.items():
-        top = max(o for o, g in zip(outcome, group, strict=True) if g == name)
-        low = min(o for o, g in zip(outcome, group, strict=True) if g == name)
-        compared = (
-            ordered if pairs == "all" else [(i, j) for i, j in ordered if outcome[i] == top and outcome[j] == low]
+    for name, group_pairs in groups.items():
+        best = max(o for o, g in zip(outcome, group, strict=True) if g == name)
+        worst = min(o for o, g in zip(outcome, group, strict=True) if g == name)
+        compared_pairs = (
+            group_pairs
+            if pairs == "all"
+            else [
+                (winner, loser) for winner, loser in group_pairs if outcome[winner] == best and outcome[loser] == worst
+            ]
         )
         losses = []
-        for i, j in compared:
-            p = torch.sigmoid(beta * (gain[i] - gain[j]))
-            losses.append(-(1 - smoothing) * p.log() - smoothing * (1 - p).log())
+        for winner, loser in compared_pairs:
+            probability = torch.sigmoid(beta * (gain[winner] - gain[loser]))
+            losses.append(-(1 - smoothing) * probability.log() - smoothing * (1 - probability).log())
         means.append(losses if pairs == "all" else [sum(losses) / len(losses)])
     pair_losses = [loss for losses in means for loss in losses]
     return sum(pair_losses) / len(pair_losses) if pair_losses else 0.0 * leaf.sum()
@@ -77,9 +81,9 @@ def test_dpo_by_hand(make_minibatch, gradient_of):
     st.integers(1, 13),
 )
 def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
-    make_minibatch, gradient_of, tokens, games, pairs, beta, smoothing, cut
+    make_minibatch, gradient_of, tokens, games, pairs, beta, smoothing, split
 ):
-    batches, leaf = minibatch_of(make_minibatch, tokens, games, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, games, splits=(split,))
 
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
@@ -108,16 +112,19 @@ def test_dpo_extreme_margins_stay_finite(make_minibatch, gradient_of):
 
 def kto_naive(minibatch, leaf, beta, desirable, good_weight, bad_weight):
     outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
-    gain = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(len(outcome))]
-    z = max(0.0, sum(g.item() for g in gain) / len(gain))
+    gain = [
+        (leaf - minibatch.reference_logprobs)[minibatch.trajectory == trajectory].sum()
+        for trajectory in range(len(outcome))
+    ]
+    baseline = max(0.0, sum(g.item() for g in gain) / len(gain))
     losses = []
-    for i, value in enumerate(outcome):
-        outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
+    for trajectory, value in enumerate(outcome):
+        outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[trajectory]]
         threshold = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
         if value > threshold + 1e-8:
-            losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
+            losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[trajectory] - baseline))))
         elif value < threshold - 1e-8:
-            losses.append(bad_weight * (1 - torch.sigmoid(beta * (z - gain[i]))))
+            losses.append(bad_weight * (1 - torch.sigmoid(beta * (baseline - gain[trajectory]))))
     return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
 
@@ -134,9 +141,9 @@ def test_kto_by_hand(make_minibatch, gradient_of):
     assert term.metrics["desirable_fraction"].item() == 0.5
     assert kto(batches[0], beta=1.0, desirable_weight=3.0).values.sum().item() == pytest.approx((3 * good + bad) / 2)
     assert kto(batches[0], beta=1.0, undesirable_weight=3.0).values.sum().item() == pytest.approx((good + 3 * bad) / 2)
-    positive = kto(batches[0], beta=1.0, desirable="positive")  # an outcome of 0 is neither desirable nor undesirable
-    assert positive.values.sum().item() == pytest.approx(good)
-    assert positive.metrics["desirable_fraction"].item() == 1.0
+    term_of_positive = kto(batches[0], beta=1.0, desirable="positive")  # the outcome 0 is ignored
+    assert term_of_positive.values.sum().item() == pytest.approx(good)
+    assert term_of_positive.metrics["desirable_fraction"].item() == 1.0
 
 
 @given(
@@ -148,14 +155,20 @@ def test_kto_by_hand(make_minibatch, gradient_of):
     st.integers(1, 11),
 )
 def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
-    make_minibatch, gradient_of, tokens, games, desirable, good, bad, cut
+    make_minibatch, gradient_of, tokens, games, desirable, desirable_weight, undesirable_weight, split
 ):
-    batches, leaf = minibatch_of(make_minibatch, tokens, games, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, games, splits=(split,))
 
     def loss(batch):
-        return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)
+        return kto(
+            batch,
+            beta=0.5,
+            desirable=desirable,
+            desirable_weight=desirable_weight,
+            undesirable_weight=undesirable_weight,
+        )
 
-    loss_by_formula = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
+    loss_by_formula = kto_naive(batches[0].whole, leaf, 0.5, desirable, desirable_weight, undesirable_weight)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
         loss_by_formula.item(), rel=1e-5, abs=1e-5
     )
@@ -186,7 +199,7 @@ TOKENS_OF_TRAJECTORY_DPO = st.lists(
 OUTCOMES = st.lists(st.integers(-1, 1), min_size=4, max_size=4)
 
 
-def minibatch_of_turns(make_minibatch, tokens, outcomes, cut=()):
+def minibatch_of_turns(make_minibatch, tokens, outcomes, splits=()):
     tokens, trajectories_with_tokens = sorted(tokens), sorted({token[0] for token in tokens})
     return make_minibatch(
         [t[2] for t in tokens],
@@ -194,22 +207,22 @@ def minibatch_of_turns(make_minibatch, tokens, outcomes, cut=()):
         trajectory=[trajectories_with_tokens.index(t[0]) for t in tokens],
         turn_index=[t[1] for t in tokens],
         outcome=[outcomes[i] for i in trajectories_with_tokens],
-        cut=[c for c in cut if c < len(tokens)],
+        splits=[c for c in splits if c < len(tokens)],
     )
 
 
 def trajectory_dpo_naive(minibatch, leaf, beta, normalised, discount):
     gain, outcome = [], minibatch.outcome.tolist()
     for index in range(len(outcome)):
-        tokens = [m for m, t in enumerate(minibatch.trajectory.tolist()) if t == index]
-        turns = 1 + max(int(minibatch.turn_index[m]) for m in tokens)
+        tokens = [token for token, turn in enumerate(minibatch.trajectory.tolist()) if turn == index]
+        turns = 1 + max(int(minibatch.turn_index[token]) for token in tokens)
         total = 0.0
-        for m in tokens:
-            t = int(minibatch.turn_index[m])
-            phi = 1.0
+        for token in tokens:
+            turn = int(minibatch.turn_index[token])
+            weight = 1.0
             if discount is not None:  # sum of discount^k for k = t .. T-1, divided by the sum for k = 0 .. T-1
-                phi = sum(discount**k for k in range(t, turns)) / sum(discount**k for k in range(turns))
-            total = total + phi * (leaf[m] - minibatch.reference_logprobs[m])
+                weight = sum(discount**k for k in range(turn, turns)) / sum(discount**k for k in range(turns))
+            total = total + weight * (leaf[token] - minibatch.reference_logprobs[token])
         gain.append(total / len(tokens) if normalised else total)
     losses = [-torch.sigmoid(beta * (gain[i] - gain[j])).log()
               for i in range(len(gain)) for j in range(len(gain)) if outcome[i] > outcome[j]]  # fmt: skip
@@ -227,9 +240,9 @@ def test_trajectory_dpo_by_hand(make_minibatch):
     assert margin(batch) == pytest.approx(2.0 - 1.0)
     assert margin(batch, length_normalised=False) == pytest.approx(6.0 - 1.0)
     assert margin(batch, length_normalised=False, discount=1.0) == pytest.approx(3 + 2 * 2 / 3 + 1 / 3 - 1.0)
-    half = 3 + 2 * (0.5 * 0.75 / 0.875) + 1 * (0.25 * 0.5 / 0.875)
-    assert margin(batch, length_normalised=False, discount=0.5) == pytest.approx(half - 1.0)
-    assert margin(batch, discount=0.5) == pytest.approx(half / 3 - 1.0)
+    winner_gain = 3 + 2 * (0.5 * 0.75 / 0.875) + 1 * (0.25 * 0.5 / 0.875)
+    assert margin(batch, length_normalised=False, discount=0.5) == pytest.approx(winner_gain - 1.0)
+    assert margin(batch, discount=0.5) == pytest.approx(winner_gain / 3 - 1.0)
     term = trajectory_dpo(batch, beta=2.0)
     assert (term.level, term.values.sum().item()) == ("sum", pytest.approx(math.log(1 + math.exp(-2.0))))
     assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
@@ -237,9 +250,9 @@ def test_trajectory_dpo_by_hand(make_minibatch):
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.booleans(), st.sampled_from([None, 0.5, 0.9, 1.0]), st.integers(1, 13))
 def test_the_trajectory_dpo_gradient_is_that_of_the_formula_for_any_split(
-    make_minibatch, gradient_of, tokens, outcomes, normalised, discount, cut
+    make_minibatch, gradient_of, tokens, outcomes, normalised, discount, split
 ):
-    batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes, cut=(cut,))
+    batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes, splits=(split,))
 
     def loss(batch):
         return trajectory_dpo(batch, beta=0.5, pairs="all", length_normalised=normalised, discount=discount)

@@ -22,18 +22,18 @@ OPTION_SETS = [
 ]
 
 
-def minibatch_of(make_minibatch, tokens, replies, cut=()):
+def minibatch_of(make_minibatch, tokens, replies, splits=()):
     """Return the minibatch of these tokens; each reply is the only turn of a trajectory."""
     replies_with_tokens = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
     return make_minibatch(
         [t[1] for t in tokens],
         reference_logprobs=[t[2] for t in tokens],
-        old=[t[3] for t in tokens],
+        old_logprobs=[t[3] for t in tokens],
         trajectory=[replies_with_tokens.index(t[0]) for t in tokens],
         prompt=[40 + replies[t[0]][0] for t in tokens],
         advantages=[float(replies[t[0]][1]) for t in tokens],
-        cut=[c for c in cut if c < len(tokens)],
+        splits=[c for c in splits if c < len(tokens)],
     )
 
 
@@ -60,9 +60,9 @@ def naive(minibatch, leaf, beta, labels, pairs, reference, smoothing):
                     or value[j] > min(value[k] for k in replies_of_prompt)
                 ):
                     continue
-                right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
-                p = torch.sigmoid(beta * (gain[i] - gain[j]))
-                losses.append(-right * p.log() - (1 - right) * (1 - p).log())
+                label = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
+                probability = torch.sigmoid(beta * (gain[i] - gain[j]))
+                losses.append(-label * probability.log() - (1 - label) * (1 - probability).log())
         terms += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
     return sum(terms) / len(terms) if terms else 0.0 * leaf.sum()
 
@@ -87,9 +87,9 @@ def test_by_hand(make_minibatch, gradient_of):
         batches[0], labels="soft", reference="step"
     )  # at the reference the loss is log 2 for any preference
     assert soft.values.sum().item() == pytest.approx(math.log(2))
-    right = 1 / (1 + math.exp(-0.1))
+    probability = 1 / (1 + math.exp(-0.1))
     gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, leaf)
-    assert gradient.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
+    assert gradient.tolist() == pytest.approx([-0.1 * (probability - 0.5)] * 2 + [0.1 * (probability - 0.5)])
 
 
 @pytest.mark.parametrize(("labels", "pairs", "reference"), OPTION_SETS)
@@ -98,19 +98,21 @@ def test_by_hand(make_minibatch, gradient_of):
     replies=REPLIES,
     beta=st.floats(0.05, 2),
     smoothing=st.sampled_from([0.0, 0.2]),
-    cut=st.integers(1, 13),
+    split=st.integers(1, 13),
 )
 def test_the_gradient_is_that_of_the_formula_for_any_split(
-    make_minibatch, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut
+    make_minibatch, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, split
 ):
-    batches, leaf = minibatch_of(make_minibatch, tokens, replies, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, replies, splits=(split,))
 
     def loss(batch):
         return turn_dpo(batch, beta=beta, labels=labels, pairs=pairs, reference=reference, label_smoothing=smoothing)
 
-    direct = naive(batches[0].whole, leaf, beta, labels, pairs, reference, smoothing)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    expected_loss = naive(batches[0].whole, leaf, beta, labels, pairs, reference, smoothing)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        expected_loss.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(expected_loss, leaf)[0])
 
 
 @given(
@@ -123,7 +125,7 @@ def test_the_gradient_is_that_of_the_formula_for_any_split(
 def test_with_one_turn_per_game_turn_dpo_is_dpo(make_minibatch, gradient_of, tokens, replies, pairs, beta, smoothing):
     batches, leaf = minibatch_of(make_minibatch, tokens, replies)
     replies_with_tokens = sorted({token[0] for token in tokens})
-    games, also = make_minibatch(
+    games, same_leaf = make_minibatch(
         leaf.tolist(),
         reference_logprobs=batches[0].whole.reference_logprobs.tolist(),
         trajectory=batches[0].whole.trajectory.tolist(),
@@ -132,7 +134,7 @@ def test_with_one_turn_per_game_turn_dpo_is_dpo(make_minibatch, gradient_of, tok
     )
     options = {"beta": beta, "pairs": pairs, "label_smoothing": smoothing}
     gradient = gradient_of(lambda batch: turn_dpo(batch, **options), batches, leaf)
-    assert torch.allclose(gradient, gradient_of(lambda batch: dpo(batch, **options), games, also))
+    assert torch.allclose(gradient, gradient_of(lambda batch: dpo(batch, **options), games, same_leaf))
 
 
 def test_replies_to_different_turns_are_not_compared(make_minibatch, gradient_of):
@@ -166,7 +168,7 @@ def test_the_minimum_with_soft_labels_is_the_reweighted_reference(make_minibatch
         for pair in ((0, 1), (1, 2), (0, 2)):  # so best_worst also compares every pair
             batches, leaf = make_minibatch(
                 logprobs[list(pair)].tolist(),
-                old=reference_logprobs[list(pair)].log().tolist(),
+                old_logprobs=reference_logprobs[list(pair)].log().tolist(),
                 trajectory=[0, 1],
                 prompt=[0, 0],
                 advantages=advantages[list(pair)].tolist(),
@@ -185,7 +187,7 @@ def test_the_minimum_with_soft_labels_is_the_reweighted_reference(make_minibatch
 def test_extreme_margins_and_advantages_stay_finite(make_minibatch, gradient_of):
     batches, leaf = make_minibatch(
         [-1e9, 0.0],
-        old=[0.0, -1e9],
+        old_logprobs=[0.0, -1e9],
         reference_logprobs=[0.0, -1e9],
         trajectory=[0, 1],
         prompt=[0, 0],

@@ -150,8 +150,8 @@ def test_against_best_responses_the_others_do_not_play_the_average():
 
 def test_states_with_one_information_state_have_one_verdict():
     oracle = make_oracle(iterations=20)
-    first, second = oracle.judge([kuhn_state(1, 0), kuhn_state(1, 2)])
-    assert first is second
+    verdict, equal_verdict = oracle.judge([kuhn_state(1, 0), kuhn_state(1, 2)])
+    assert verdict is equal_verdict
     assert oracle.metrics["searched"] == 1.0
 
 

@@ -77,10 +77,12 @@ def test_finished_positions_count_against_the_budget():
 
 def test_a_position_reached_in_two_ways_is_judged_once():
     oracle = make_minimax()
-    first, second = oracle.judge([state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")])
-    assert first is second
+    verdict, verdict_of_other_order = oracle.judge(
+        [state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")]
+    )
+    assert verdict is verdict_of_other_order
     assert (
-        oracle.judge([state_after(make_game("tic_tac_toe", options={"style": "full"}), "a1", "b2", "c3")])[0] == first
+        oracle.judge([state_after(make_game("tic_tac_toe", options={"style": "full"}), "a1", "b2", "c3")])[0] == verdict
     )
     assert oracle.metrics == {"judged": 3.0, "abstained": 0.0, "searched": 1.0}
 
@@ -89,8 +91,8 @@ def test_a_position_reached_in_two_ways_is_judged_once():
 def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
     oracle, states = make_minimax(max_states=max_states), random_states(TIC, 10)
     verdicts = oracle.judge(states)
-    for state, verdict, exact in zip(states, verdicts, ORACLE.judge(states), strict=True):
-        assert verdict is None or verdict == exact
+    for state, verdict, exact_verdict in zip(states, verdicts, ORACLE.judge(states), strict=True):
+        assert verdict is None or verdict == exact_verdict
         assert verdict is not None or state.plies < 8
     assert verdicts[0] is None
     assert oracle.metrics["abstained"] == verdicts.count(None)
@@ -103,11 +105,13 @@ def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
 @given(max_states=st.integers(1, 3000), seed=st.integers(0, 1000))
 def test_bounds_contain_the_exact_value(max_states, seed):
     oracle, states = make_minimax(max_states=max_states, over_budget="bound"), random_states(TIC, 2, seed)
-    for verdict, exact in zip(oracle.judge(states), ORACLE.judge(states), strict=True):
-        assert all(abs(a - b) <= verdict.bound + 1e-12 for a, b in zip(verdict.values, exact.values, strict=True))
+    for verdict, exact_verdict in zip(oracle.judge(states), ORACLE.judge(states), strict=True):
+        assert all(
+            abs(a - b) <= verdict.bound + 1e-12 for a, b in zip(verdict.values, exact_verdict.values, strict=True)
+        )
         assert 0.0 <= verdict.certainty <= 1.0
         assert (verdict.certainty < 1.0) == (verdict.bound > 0.0)
-        assert verdict.bound > 0.0 or verdict == exact
+        assert verdict.bound > 0.0 or verdict == exact_verdict
     assert oracle.metrics["abstained"] == 0.0
 
 
@@ -144,8 +148,8 @@ def test_clearing_the_cache_changes_no_verdict(monkeypatch):
     monkeypatch.setattr("sparring.methods.oracles.base.MAX_CACHED", 5)
     monkeypatch.setattr("sparring.methods.oracles.minimax.MAX_CACHED_BOUNDS", 50)
     oracle = make_minimax()
-    for start in range(30):
-        assert oracle.judge(states[start : start + 3]) == ORACLE.judge(states[start : start + 3])
+    for seed in range(30):
+        assert oracle.judge(states[seed : seed + 3]) == ORACLE.judge(states[seed : seed + 3])
     assert oracle.metrics["searched"] > len({oracle.key(state) for state in states[:32]})
 
 
@@ -164,7 +168,7 @@ def test_values_that_mcts_proves_equal_brute_force():
     assert oracle.metrics["proven"] == len({oracle.key(state) for state, _ in proven})
 
 
-def test_nothing_is_certain_without_proof():
+def test_the_certainty_is_below_1_without_proof():
     for verdict in make_mcts(solve=False, simulations=50).judge(
         [state for state in random_states(TIC, 5) if state.plies < 7]
     ):
@@ -177,7 +181,7 @@ def test_mcts_mostly_finds_a_best_action_and_more_simulations_help():
     hit_rates = []
     for simulations in (10, 1000):
         pairs = zip(make_mcts(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
-        hit_rates.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
+        hit_rates.append(sum(bool(verdict.best & exact_verdict.best) for verdict, exact_verdict in pairs) / len(states))
     assert hit_rates[1] > 0.93
     assert hit_rates[0] < hit_rates[1] - 0.05
 
@@ -190,9 +194,11 @@ def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
     by_action = {child.action: child for child in root.children}
     children = [by_action[index] for index in state.spiel.legal_actions()]
     assert verdict.values == tuple(child.total_reward / child.explore_count for child in children)
-    best = max(children, key=lambda child: child.total_reward / child.explore_count)
-    assert verdict.best == {TIC.words[best.action]}
-    assert verdict.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
+    best_child = max(children, key=lambda child: child.total_reward / child.explore_count)
+    assert verdict.best == {TIC.words[best_child.action]}
+    assert verdict.certainty == pytest.approx(
+        best_child.explore_count / (1 + sum(child.explore_count for child in children))
+    )
 
 
 def test_an_untried_action_has_the_lowest_value():
@@ -202,27 +208,27 @@ def test_an_untried_action_has_the_lowest_value():
 
 def test_a_margin_makes_nearly_equal_actions_best():
     state = state_after(TIC, "b2")
-    strict, lenient = (
+    without_margin, with_margin = (
         make_mcts(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2)
     )
-    assert len(strict.best) == 1
-    assert lenient.values == strict.values
-    assert lenient.best == {
+    assert len(without_margin.best) == 1
+    assert with_margin.values == without_margin.values
+    assert with_margin.best == {
         action
-        for action, value in zip(lenient.actions, lenient.values, strict=True)
-        if value >= max(lenient.values) - 0.2
+        for action, value in zip(with_margin.actions, with_margin.values, strict=True)
+        if value >= max(with_margin.values) - 0.2
     }
-    assert lenient.best > strict.best
-    assert lenient.certainty > strict.certainty
+    assert with_margin.best > without_margin.best
+    assert with_margin.certainty > without_margin.certainty
 
 
 def test_the_verdict_is_a_function_of_seed_and_position():
     states = random_states(TIC, 4)
     assert make_mcts(simulations=40, seed=1).judge(states) != make_mcts(simulations=40).judge(states)
-    first, second = make_mcts(simulations=40).judge(
+    verdict, verdict_of_other_order = make_mcts(simulations=40).judge(
         [state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")]
     )
-    assert first is second
+    assert verdict is verdict_of_other_order
 
 
 def test_games_of_chance_are_judged_but_chance_nodes_are_refused():
@@ -252,7 +258,7 @@ def is_lost(piles, misere):
 
 
 def values_by_theory(state, misere):
-    """Return the value of each legal action: a move to a position that the other seat loses wins."""
+    """Return the value of each legal action; a move wins if the opponent loses the next position."""
     values = []
     for word in state.legal_actions():
         piles = list(state.game.piles(state))

@@ -41,21 +41,21 @@ def test_the_verdict_is_that_of_the_games_file(name, options):
             continue
         assert verdict.actions == state.legal_actions() and verdict.values == pytest.approx(list(judgement.values))
         assert (verdict.certainty, verdict.bound) == (judgement.certainty, judgement.bound)
-        top = max(judgement.values)
-        best = (
+        largest = max(judgement.values)
+        best_actions = (
             judgement.best
             if judgement.best is not None
-            else [value == pytest.approx(top) for value in judgement.values]
+            else [value == pytest.approx(largest) for value in judgement.values]
         )
-        assert verdict.best == {word for word, ok in zip(verdict.actions, best, strict=True) if ok}
+        assert verdict.best == {word for word, ok in zip(verdict.actions, best_actions, strict=True) if ok}
     assert (judge.metrics["judged"], judge.metrics["abstained"]) == (len(states), abstained)
 
 
 def test_one_oracle_judges_several_puzzles_in_turn():
     games = [make_game(name) for name in games_of_oracle("constraint")]
-    starts = [game.reset(Stream.from_seed(seed)) for seed in range(3) for game in games]
+    states = [game.reset(Stream.from_seed(seed)) for seed in range(3) for game in games]
     judge = constraint_oracle()
-    assert judge.judge(starts) == [constraint_oracle().judge([state])[0] for state in starts] == judge.judge(starts)
+    assert judge.judge(states) == [constraint_oracle().judge([state])[0] for state in states] == judge.judge(states)
 
 
 def test_other_games_and_a_missing_solver_are_refused(monkeypatch):
@@ -82,8 +82,12 @@ def digits_left(size, digits, cell):
     row, column = divmod(cell, size)
     used_digits = set()
     for index, digit in enumerate(digits):
-        r, c = divmod(index, size)
-        if digit and (r == row or c == column or (r // high == row // high and c // box_width == column // box_width)):
+        filled_row, filled_column = divmod(index, size)
+        if digit and (
+            filled_row == row
+            or filled_column == column
+            or (filled_row // high == row // high and filled_column // box_width == column // box_width)
+        ):
             used_digits.add(digit)
     return set(range(1, size + 1)) - used_digits
 
@@ -102,10 +106,10 @@ def test_sudoku_grades_equal_counted_candidates(options):
         for action, value in graded(state).items():
             row, column, digit = int(action[1]) - 1, int(action[3]) - 1, int(action[5])
             cell = row * size + column
-            right = table.solution[cell] == digit
+            is_right = table.solution[cell] == digit
             expected = (
                 -1.0
-                if not right
+                if not is_right
                 else 2.0
                 if candidates[cell] == 1
                 else 1.0
@@ -178,14 +182,14 @@ def num_moves_to_solve(table, max_moves=30):
     for depth in range(max_moves):
         if any(room.solved for room in layer):
             return depth
-        following = []
+        next_positions = []
         for room in layer:
             for move in room.legal():
                 child = room.after(move)
                 if (child.agent, child.boxes) not in visited:
                     visited.add((child.agent, child.boxes))
-                    following.append(child)
-        layer = following
+                    next_positions.append(child)
+        layer = next_positions
     return None
 
 

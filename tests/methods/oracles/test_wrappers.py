@@ -43,21 +43,25 @@ def test_without_noise_verdicts_equal_those_of_the_wrapped_oracle():
 
 
 def test_with_flip_one_the_other_actions_are_called_best():
-    for flipped, exact in zip(make_noisy(flip=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
-        assert flipped.best == (set(wrong_actions(exact)) or exact.best)
-        if wrong_actions(exact):
-            assert set(flipped.values) == {min(exact.values), max(exact.values)}
+    for flipped, exact_verdict in zip(make_noisy(flip=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
+        assert flipped.best == (set(wrong_actions(exact_verdict)) or exact_verdict.best)
+        if wrong_actions(exact_verdict):
+            assert set(flipped.values) == {min(exact_verdict.values), max(exact_verdict.values)}
         else:
-            assert flipped == exact
+            assert flipped == exact_verdict
         assert {
             a for a, value in zip(flipped.actions, flipped.values, strict=True) if value == max(flipped.values)
         } == flipped.best
-        assert (flipped.actions, flipped.certainty, flipped.bound) == (exact.actions, exact.certainty, exact.bound)
+        assert (flipped.actions, flipped.certainty, flipped.bound) == (
+            exact_verdict.actions,
+            exact_verdict.certainty,
+            exact_verdict.bound,
+        )
 
 
 def test_with_bias_one_all_actions_are_best_and_abstain_one_gives_none():
-    for biased, exact in zip(make_noisy(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
-        assert biased.best == set(biased.actions) and set(biased.values) == {max(exact.values)}
+    for biased, exact_verdict in zip(make_noisy(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
+        assert biased.best == set(biased.actions) and set(biased.values) == {max(exact_verdict.values)}
     oracle = make_noisy(abstain=1.0)
     assert oracle.judge(STATES_OF_NOISY) == [None] * len(STATES_OF_NOISY)
     assert oracle.metrics["abstained"] == len(STATES_OF_NOISY)
@@ -78,7 +82,7 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
         for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True)
         if wrong_actions(t)
     ]
-    judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
+    judged = [(noisy, exact_verdict) for noisy, exact_verdict in pairs if noisy is not None]
     assert len(judged) > 1000
     assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
     true_positive = sum(min(t.best) in f.best for f, t in judged) / len(judged)
@@ -93,41 +97,43 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
 def test_true_and_false_positive_rates_apply_to_right_and_wrong_actions(tpr, fpr, per):
     oracle = make_noisy(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
     pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True))
-    right_called_best = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in true.best]
+    right_called_best = [
+        action in noisy_verdict.best for noisy_verdict, true_verdict in pairs for action in true_verdict.best
+    ]
     wrong_called_best = [
-        action in noisy_verdict.best for noisy_verdict, true in pairs for action in wrong_actions(true)
+        action in noisy_verdict.best for noisy_verdict, true_verdict in pairs for action in wrong_actions(true_verdict)
     ]
     assert min(len(right_called_best), len(wrong_called_best)) > 1000
     assert sum(right_called_best) / len(right_called_best) == pytest.approx(tpr, abs=0.03)
     assert sum(wrong_called_best) / len(wrong_called_best) == pytest.approx(fpr, abs=0.03)
-    for noisy_verdict, true in pairs:
+    for noisy_verdict, true_verdict in pairs:
         highest = {
             action
             for action, value in zip(noisy_verdict.actions, noisy_verdict.values, strict=True)
-            if value == max(true.values)
+            if value == max(true_verdict.values)
         }
-        assert noisy_verdict.best == highest or len(set(true.values)) == 1
+        assert noisy_verdict.best == highest or len(set(true_verdict.values)) == 1
     assert oracle.metrics["missed"] == len(right_called_best) - sum(right_called_best)
     assert oracle.metrics["false_alarms"] == sum(wrong_called_best)
 
 
 def test_actions_of_one_position_err_independently():
     state, number = state_after(TIC, "a1"), 4000
-    (exact,) = EXACT.judge([state])
+    (exact_verdict,) = EXACT.judge([state])
     verdicts = make_noisy(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
-    first, other_action = wrong_actions(exact)[:2]
-    share_of_both = sum({first, other_action} <= verdict.best for verdict in verdicts) / number
+    first_action, other_action = wrong_actions(exact_verdict)[:2]
+    share_of_both = sum({first_action, other_action} <= verdict.best for verdict in verdicts) / number
     assert share_of_both == pytest.approx(0.09, abs=0.02)
-    assert all(exact.best <= verdict.best for verdict in verdicts)
+    assert all(exact_verdict.best <= verdict.best for verdict in verdicts)
 
 
 def test_per_turn_verdicts_on_one_position_differ():
     state, number = state_after(TIC, "a1"), 4000
     oracle = make_noisy(flip=0.3, abstain=0.1, per="turn")
     verdicts = oracle.judge([state] * number, streams(number))
-    right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
-    assert 1 - len(right) / number == pytest.approx(0.1, abs=0.02)
-    assert sum(right) / len(right) == pytest.approx(0.7, abs=0.03)
+    is_right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
+    assert 1 - len(is_right) / number == pytest.approx(0.1, abs=0.02)
+    assert sum(is_right) / len(is_right) == pytest.approx(0.7, abs=0.03)
     assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, verdicts.count(None))
     per_position = make_noisy(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
     assert len({verdict and verdict.best for verdict in per_position}) == 1  # per position: one verdict for all
@@ -145,7 +151,7 @@ def test_per_turn_faults_depend_on_the_stream_and_the_seed():
     doubly_flipped = make_noisy(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
         states, turn_streams
     )
-    assert [noisy.best for noisy in doubly_flipped] == [exact.best for exact in TRUE_VERDICTS[:300]]
+    assert [noisy.best for noisy in doubly_flipped] == [exact_verdict.best for exact_verdict in TRUE_VERDICTS[:300]]
     for wrong_streams in (None, turn_streams[:1]):
         with pytest.raises(
             OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"
@@ -155,14 +161,16 @@ def test_per_turn_faults_depend_on_the_stream_and_the_seed():
         make_noisy(per="game")
 
 
-def test_a_position_has_one_verdict_by_seed():
+def test_the_verdict_on_a_position_depends_only_on_the_seed():
     states = STATES_OF_NOISY[:300]
     joint_verdicts, reversed_oracle = make_noisy(seed=1).judge(states), make_noisy(seed=1)
     assert [reversed_oracle.judge([state])[0] for state in reversed(states)][::-1] == joint_verdicts
     assert make_noisy(seed=2).judge(states) != joint_verdicts
     oracle = make_noisy(flip=0.5)
-    first, second = oracle.judge([state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")])
-    assert first is second
+    verdict, verdict_of_other_order = oracle.judge(
+        [state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")]
+    )
+    assert verdict is verdict_of_other_order
 
 
 def test_metrics_count_faults_and_include_the_counts_of_the_wrapped_oracle():
@@ -201,13 +209,13 @@ def test_faults_do_not_depend_on_the_game_that_was_judged_before():
 
 def test_noise_wraps_any_oracle_and_refuses_what_that_oracle_refuses():
     state = make_game("kuhn_poker").reset(Stream.from_seed(0))
-    inner = registry.bind("oracles", "cfr", {"iterations": 5})()
+    inner_oracle = registry.bind("oracles", "cfr", {"iterations": 5})()
     assert (
         make_noisy(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best
-        != inner.judge([state])[0].best
+        != inner_oracle.judge([state])[0].best
     )
     doubly_flipped = make_noisy(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
-    assert [noisy.best for noisy in doubly_flipped] == [exact.best for exact in TRUE_VERDICTS]
+    assert [noisy.best for noisy in doubly_flipped] == [exact_verdict.best for exact_verdict in TRUE_VERDICTS]
     with pytest.raises(OracleError, match="hidden"):
         make_noisy().judge([state])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
@@ -255,7 +263,7 @@ def test_verdicts_and_their_order_do_not_depend_on_num_workers():
 
 
 def test_all_games_share_one_set_of_processes():
-    """Games with chance, with notes of their own, and two with one name but other options."""
+    """The games include games with chance and two games that have one name but different options."""
     games = [
         make_game("pig", options={"winscore": 10}),
         make_game("connect_four"),
@@ -343,11 +351,13 @@ def run_program():
 
 
 def test_noise_can_wrap_the_parallel_oracle():
-    inner = {"oracle": "mcts", "options": SEARCH, "workers": 2, "least": 1}
-    around = registry.bind("oracles", "noisy", {"oracle": "parallel", "options": inner, "per": "turn"})()
+    parallel_options = {"oracle": "mcts", "options": SEARCH, "workers": 2, "least": 1}
+    noisy_oracle = registry.bind(
+        "oracles", "noisy", {"oracle": "parallel", "options": parallel_options, "per": "turn"}
+    )()
     streams = [Stream.from_seed(seed) for seed in range(len(STATES_OF_PARALLEL))]
     serial_oracle = registry.bind("oracles", "noisy", {"oracle": "mcts", "options": SEARCH, "per": "turn"})()
-    assert around.judge(STATES_OF_PARALLEL, streams) == serial_oracle.judge(STATES_OF_PARALLEL, streams)
+    assert noisy_oracle.judge(STATES_OF_PARALLEL, streams) == serial_oracle.judge(STATES_OF_PARALLEL, streams)
 
 
 def test_wrong_names_fail_before_a_process_starts():
@@ -380,12 +390,12 @@ if __name__ == "__main__":
 def test_the_processes_end_with_the_program(end, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.replace("END", end))
-    completed = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    children = list(map(int, completed.stdout.split()))
-    assert len(children) == 2, completed.stderr
-    assert "Traceback" not in completed.stderr
-    until = time.monotonic() + 20
-    while any(is_running(child) for child in children) and time.monotonic() < until:
+    process = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    children = list(map(int, process.stdout.split()))
+    assert len(children) == 2, process.stderr
+    assert "Traceback" not in process.stderr
+    deadline = time.monotonic() + 20
+    while any(is_running(child) for child in children) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(is_running(child) for child in children)
 
@@ -393,13 +403,13 @@ def test_the_processes_end_with_the_program(end, tmp_path):
 def test_a_script_without_a_main_guard_gets_an_explaining_error(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.replace("END", "return").replace('if __name__ == "__main__":', "if True:"))
-    completed = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    assert "OracleError" in completed.stderr
-    assert "Guard the script's entry point by if __name__ == '__main__'" in completed.stderr
+    process = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert "OracleError" in process.stderr
+    assert "Guard the script's entry point by if __name__ == '__main__'" in process.stderr
 
 
 def is_running(process):
-    """Return whether a process runs; a zombie does not."""
+    """Return whether a process runs and is not a zombie."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
@@ -416,9 +426,9 @@ def episodes(game, trained=(True, True)):
 
 
 def test_every_turn_gets_the_verdict_on_its_own_state():
-    played = episodes(TIC) + episodes(KUHN)
-    judged_episodes = judge_episodes(played, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
-    for episode, judged_episode in zip(played, judged_episodes, strict=True):
+    episode_list = episodes(TIC) + episodes(KUHN)
+    judged_episodes = judge_episodes(episode_list, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
+    for episode, judged_episode in zip(episode_list, judged_episodes, strict=True):
         assert (
             replace(judged_episode, turns=tuple(turn._replace(verdict=None) for turn in judged_episode.turns))
             == episode
@@ -429,13 +439,13 @@ def test_every_turn_gets_the_verdict_on_its_own_state():
             assert [turn.verdict for turn in judged_episode.turns] == EXACT.judge(replay(TIC, episode))
 
 
-@pytest.mark.parametrize("everyone", [False, True])
-def test_only_trained_seats_are_judged_unless_all_are_requested(everyone):
+@pytest.mark.parametrize("all_seats", [False, True])
+def test_only_trained_seats_are_judged_unless_all_are_requested(all_seats):
     judged_episodes = judge_episodes(
-        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, all_seats=everyone
+        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, all_seats=all_seats
     )
     assert {turn.seat for episode in judged_episodes for turn in episode.turns if turn.verdict is not None} == (
-        {0, 1} if everyone else {1}
+        {0, 1} if all_seats else {1}
     )
     assert judge_episodes([], {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}) == []
 
@@ -443,19 +453,19 @@ def test_only_trained_seats_are_judged_unless_all_are_requested(everyone):
 def test_an_oracle_with_faults_per_turn_gets_a_stream_per_turn():
     class Recorder:
         name = "recorder"
-        seen = ()
+        keys = ()
 
         def judge(self, states, streams=None):
-            self.seen = [stream.key for stream in streams]
+            self.keys = [stream.key for stream in streams]
             return [None] * len(states)
 
-    recorder, played = Recorder(), episodes(TIC)
-    judged_episodes = judge_episodes(played, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
-    first = recorder.seen
-    assert len(set(first)) == len(first) == sum(len(episode.turns) for episode in played)
+    recorder, episode_list = Recorder(), episodes(TIC)
+    judged_episodes = judge_episodes(episode_list, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
+    first_keys = recorder.keys
+    assert len(set(first_keys)) == len(first_keys) == sum(len(episode.turns) for episode in episode_list)
     assert all(turn.verdict is None for episode in judged_episodes for turn in episode.turns)
-    judge_episodes(played[::-1], {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
-    assert sorted(recorder.seen) == sorted(first)
+    judge_episodes(episode_list[::-1], {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
+    assert sorted(recorder.keys) == sorted(first_keys)
 
 
 VERDICT = Verdict(actions=("a", "b", "c"), values=(1.0, 0.25, -1.0), best=frozenset("a"))

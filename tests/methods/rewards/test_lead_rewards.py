@@ -44,8 +44,10 @@ def test_spawn_rewards_by_hand(name, width, expected):
     agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
     game, (episode,) = play_of(name, WIDE_SEARCH_FOR_SPAWN if name == "wide_search" else DAG, agent)
     rewards = spawn(episode, game)
-    last = max(index for index, turn in enumerate(episode.turns) if turn.seat == 0)
-    assert {index: value for index, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
+    last_turn = max(index for index, turn in enumerate(episode.turns) if turn.seat == 0)
+    assert {index: value for index, value in enumerate(rewards) if value is not None} == {
+        last_turn: pytest.approx(expected)
+    }
     assert len(rewards) == len(episode.turns)
 
 
@@ -62,10 +64,14 @@ def test_a_seat_without_a_lead_summary_gets_no_reward(monkeypatch):
 def test_with_one_worker_or_one_seat_spawn_pays_nothing():
     game, (episode,) = play_of("dag_search", {**DAG, "workers": 1}, scheduler())
     assert set(spawn(episode, game)) == {None, 0.0}
-    game_without_workers, (single,) = play_of(
+    game_without_workers, (single_seat_episode,) = play_of(
         "wide_search", {**WIDE_SEARCH_FOR_SPAWN, "workers": 0, "turns": 8}, searcher()
     )
-    assert set(spawn(single, game_without_workers)) == set(subtasks_finished(single, game_without_workers)) == {None}
+    assert (
+        set(spawn(single_seat_episode, game_without_workers))
+        == set(subtasks_finished(single_seat_episode, game_without_workers))
+        == {None}
+    )
 
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
@@ -85,8 +91,8 @@ def test_spawn_is_refused_for_a_combinator_around_a_team(combinator):
         assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
 
 
-@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
-def test_a_weight_schedule_that_falls_to_zero(progress, share):
+@pytest.mark.parametrize(("progress", "factor"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
+def test_a_weight_schedule_that_falls_to_zero(progress, factor):
     """l1 = 0.5 to 0 and l2 = 0.2 to 0 at 60 % of the run."""
     game, episodes = play_of("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
     weights = {"spawn": 0.5, "subtasks_finished": 0.2}
@@ -96,16 +102,20 @@ def test_a_weight_schedule_that_falls_to_zero(progress, share):
         )
         for name, weight in weights.items()
     ]
-    shaped, metrics = apply_rewards(
+    shaped_episodes, metrics = apply_rewards(
         episodes, rewards, progress, gaps={}, games={game.name: game}, reorder_outcomes=True
     )
-    for before, after in zip(episodes, shaped, strict=True):
-        added = [{name: turn.rewards[name] for name in weights if name in turn.rewards} for turn in after.turns]
-        last = max(index for index, turn in enumerate(after.turns) if turn.seat == 0)
-        assert added[last]["spawn"] == pytest.approx(0.5 * share)
-        assert added[last]["subtasks_finished"] == pytest.approx(0.2 * share * subtasks_finished(before, game)[last])
-        assert not any(turn_rewards for index, turn_rewards in enumerate(added) if index != last)
-    assert metrics["reward/spawn"] == pytest.approx(0.5 * share)
+    for episode, shaped_episode in zip(episodes, shaped_episodes, strict=True):
+        rewards_of_turns = [
+            {name: turn.rewards[name] for name in weights if name in turn.rewards} for turn in shaped_episode.turns
+        ]
+        last_turn = max(index for index, turn in enumerate(shaped_episode.turns) if turn.seat == 0)
+        assert rewards_of_turns[last_turn]["spawn"] == pytest.approx(0.5 * factor)
+        assert rewards_of_turns[last_turn]["subtasks_finished"] == pytest.approx(
+            0.2 * factor * subtasks_finished(episode, game)[last_turn]
+        )
+        assert not any(turn_rewards for index, turn_rewards in enumerate(rewards_of_turns) if index != last_turn)
+    assert metrics["reward/spawn"] == pytest.approx(0.5 * factor)
 
 
 WIDE_SEARCH_FOR_SUBTASKS = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 1, "worlds": 50}
@@ -127,7 +137,7 @@ def test_subtasks_finished_by_hand_in_a_chain():
 
 
 def test_subtasks_finished_by_hand_in_a_table():
-    """Each called worker has turns for one of four rows; wrong or empty cells earn nothing."""
+    """Each worker has enough turns for one of four rows; wrong or empty cells earn 0."""
     assert (
         reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(width=2))
         == reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(width=4))
@@ -182,20 +192,20 @@ def noted_cells(episode):
     return cells, state.start
 
 
-def f1_of_seats(cells, start, seats):
+def f1_of_seats(cells, state, seats):
     """Return the item F1 of the table that only these seats filled."""
     table = {}
     for (name, column), (seat, value) in cells.items():
         if seat in seats:
             table.setdefault(name, {})[column] = value
-    return score_table(start.rows(), table, len(start.columns)).item_f1
+    return score_table(state.rows(), table, len(state.columns)).item_f1
 
 
 def reward_by_seat(episode, rewards):
     """Return the total reward of each seat; only its last turn may have one."""
-    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    assert all(value == 0.0 for number, value in enumerate(rewards) if number not in last.values())
-    return {seat: rewards[number] for seat, number in last.items()}
+    last_turn = {turn.seat: number for number, turn in enumerate(episode.turns)}
+    assert all(value == 0.0 for number, value in enumerate(rewards) if number not in last_turn.values())
+    return {seat: rewards[number] for seat, number in last_turn.items()}
 
 
 @pytest.fixture(scope="module")
@@ -210,21 +220,21 @@ def episodes():
 def test_difference_is_the_loss_of_f1_without_the_seat(episodes):
     for episode in episodes:
         rewards = reward_by_seat(episode, contribution(episode, TEAM, by="difference"))
-        cells, start = noted_cells(episode)
+        cells, state = noted_cells(episode)
         workers = {seat for seat in rewards if seat}
-        full_f1 = f1_of_seats(cells, start, workers)
+        full_f1 = f1_of_seats(cells, state, workers)
         assert rewards[0] == episode.returns[0] == pytest.approx(full_f1)  # the lead has no part
         for seat in workers:
-            assert rewards[seat] == pytest.approx(full_f1 - f1_of_seats(cells, start, workers - {seat}))
+            assert rewards[seat] == pytest.approx(full_f1 - f1_of_seats(cells, state, workers - {seat}))
 
 
 def test_shapley_values_equal_enumerated_coalitions(episodes):
     for episode in episodes:
         rewards = reward_by_seat(episode, contribution(episode, TEAM, by="shapley"))
-        cells, start = noted_cells(episode)
+        cells, state = noted_cells(episode)
         workers = sorted(seat for seat in rewards if seat)
         f1_of_coalitions = [
-            f1_of_seats(cells, start, [seat for bit, seat in enumerate(workers) if mask >> bit & 1])
+            f1_of_seats(cells, state, [seat for bit, seat in enumerate(workers) if mask >> bit & 1])
             for mask in range(1 << len(workers))
         ]
         assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(f1_of_coalitions)).tolist())
@@ -232,7 +242,7 @@ def test_shapley_values_equal_enumerated_coalitions(episodes):
             assert sum(rewards[seat] for seat in workers) == pytest.approx(episode.returns[0])
 
 
-def test_own_is_right_cells_over_requested_cells(episodes):
+def test_contribution_own_is_correct_cells_over_requested_cells(episodes):
     num_requested = 0
     for episode in episodes:
         rewards = reward_by_seat(episode, contribution(episode, TEAM, by="own"))
@@ -251,10 +261,10 @@ def test_own_is_right_cells_over_requested_cells(episodes):
             num_requested += cells
         true_rows = start.rows()
         for seat in rewards:
-            right = sum(
+            num_correct = sum(
                 true_rows[name][column] == value for (name, column), (author, value) in notes.items() if author == seat
             )
-            assert rewards[seat] == pytest.approx(right / requested[seat] if seat else episode.returns[0])
+            assert rewards[seat] == pytest.approx(num_correct / requested[seat] if seat else episode.returns[0])
     assert num_requested > 20
 
 
@@ -293,13 +303,13 @@ def test_environments_without_parts_get_no_contribution():
     "options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}]
 )
 def test_contribution_is_refused_for_a_combinator_around_a_team(options):
-    """An episode of a combinator has no parts, so without rewards and outcome nobody would learn."""
+    """An episode of a combinator has no parts per seat, so a run with this reward would train no seat."""
     name = options.pop("name")
-    inner = {
+    team_game = {
         "name": "wide_search",
         "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3},
     }
-    game = make_game(name, options={"environment": inner, **options})
+    game = make_game(name, options={"environment": team_game, **options})
     (episode,) = played_episodes(game, 1)
     with pytest.raises(RewardError, match=f"'contribution': {name} combines episodes of wide_search.*without {name}"):
         contribution(episode, game)

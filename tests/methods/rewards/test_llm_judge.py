@@ -134,11 +134,11 @@ def test_any_answer_gives_a_share_or_none(text):
     assert share is None or 0 <= share <= 1
 
 
-def test_scores_by_turn_and_what_the_judge_is_shown(serve):
+def test_the_judge_scores_turns_and_reads_the_documented_text(serve):
     url, requests = serve(by_action)
     episodes = [kuhn_episode(1, "pass", "I go. bet", "pass"), kuhn_episode(2, "bet", "!what", "pass")]
-    bound = judge(url)
-    assert call_reward(bound, episodes, GAMES) == [(0.25, 0.8, 0.25), (0.8, 0.0, 0.25)]
+    judge_reward = judge(url)
+    assert call_reward(judge_reward, episodes, GAMES) == [(0.25, 0.8, 0.25), (0.8, 0.0, 0.25)]
     assert len(requests) == 5  # an illegal reply is not sent
     request = next(r for r in requests if "I go." in r["messages"][1]["content"])
     assert (request["temperature"], request["max_tokens"], request["model"]) == (0.0, 512, "m")
@@ -154,7 +154,7 @@ def test_scores_by_turn_and_what_the_judge_is_shown(serve):
         "what the player wrote": "I go. bet",
         "action played": "bet",
     }
-    assert call_reward(bound, [], GAMES) == []
+    assert call_reward(judge_reward, [], GAMES) == []
 
 
 HOSTILE = [
@@ -203,7 +203,7 @@ def test_only_turns_of_trained_seats_without_a_verdict_are_sent(serve):
     assert call_reward(judge(url, turns="all"), [with_verdict], GAMES) == [(0.25, 0.8, 0.8)]
     num_requests = len(requests)
     assert call_reward(judge(url), [episode, episode], GAMES) == [(0.25, 0.8, 0.8)] * 2
-    assert len(requests) == num_requests + 3  # equal turns are sent once
+    assert len(requests) == num_requests + 3  # one request for equal turns
 
 
 def test_unreadable_answers_and_failures_are_reported_abstentions(serve, caplog):

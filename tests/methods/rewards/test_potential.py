@@ -127,8 +127,8 @@ GAMES = {
 def test_shaping_shifts_every_policy_by_one_constant(case, seat, gamma):
     name, options, oracle = GAMES[case]
     game = make_game(name, options=options)
-    bound = registry.bind("oracles", oracle, {"iterations": 20} if oracle == "cfr" else {})() if oracle else None
-    plays = list(histories(game, (lambda state: bound.judge([state])) if bound else arbitrary_verdict, seat))
+    judge = registry.bind("oracles", oracle, {"iterations": 20} if oracle == "cfr" else {})() if oracle else None
+    plays = list(histories(game, (lambda state: judge.judge([state])) if judge else arbitrary_verdict, seat))
     assert sum(p for choices, p, _ in plays if choices.items() <= policies(plays)[0].items()) == pytest.approx(1)
     all_policies = policies(plays)
     plain_returns = expected_returns(plays, all_policies, seat, gamma, lambda played: [0.0] * len(played.turns))
@@ -136,6 +136,6 @@ def test_shaping_shifts_every_policy_by_one_constant(case, seat, gamma):
     shift = shaped_returns[0] - plain_returns[0]
     assert shaped_returns == pytest.approx([plain_return + shift for plain_return in plain_returns], abs=1e-9)
     assert abs(shift) > 1e-3
-    best = [plain_return > max(plain_returns) - 1e-9 for plain_return in plain_returns]
-    assert [plain_return > max(shaped_returns) - 1e-9 for plain_return in shaped_returns] == best
-    assert 0 < sum(best) < len(best)
+    is_best = [plain_return > max(plain_returns) - 1e-9 for plain_return in plain_returns]
+    assert [plain_return > max(shaped_returns) - 1e-9 for plain_return in shaped_returns] == is_best
+    assert 0 < sum(is_best) < len(is_best)

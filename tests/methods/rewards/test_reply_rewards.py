@@ -28,11 +28,11 @@ def test_only_the_configured_games_are_paid(make_episode):
 
 
 def test_the_mars_preset_pays_in_its_board_games_and_hanabi(make_episode):
-    bound = registry.bind("rewards", "draw_bonus", preset="mars")
+    reward = registry.bind("rewards", "draw_bonus", preset="mars")
     for game in ("tic_tac_toe", "connect_four", "hanabi"):
-        assert bound(make_episode(TURNS_OF_DRAW_BONUS, game=game)) == (0.0, 0.1, 0.1)
+        assert reward(make_episode(TURNS_OF_DRAW_BONUS, game=game)) == (0.0, 0.1, 0.1)
     for game in ("kuhn_poker", "leduc_poker"):
-        assert bound(make_episode(TURNS_OF_DRAW_BONUS, game=game)) == (0.0, 0.0, 0.0)
+        assert reward(make_episode(TURNS_OF_DRAW_BONUS, game=game)) == (0.0, 0.0, 0.0)
 
 
 TURNS_OF_FORMAT_BONUS = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "unparsable", 2, 0.0), (1, "ok", 2, 0.0)]
@@ -43,10 +43,10 @@ def test_legal_replies_are_paid_and_other_replies_penalised(make_episode):
     assert format_bonus(make_episode(TURNS_OF_FORMAT_BONUS), bonus=0.0, penalty=0.25) == (0.0, -0.25, -0.25, 0.0)
 
 
-def test_the_released_mars_pays_and_never_penalises(make_episode):
-    bound = registry.bind("rewards", "format_bonus", {}, preset="mars_released")
-    assert bound(make_episode(TURNS_OF_FORMAT_BONUS)) == (0.05, 0.0, 0.0, 0.05)
-    assert bound.options == {"bonus": 0.05, "penalty": 0.0}
+def test_format_bonus_of_the_released_mars_has_no_penalty(make_episode):
+    reward = registry.bind("rewards", "format_bonus", {}, preset="mars_released")
+    assert reward(make_episode(TURNS_OF_FORMAT_BONUS)) == (0.05, 0.0, 0.0, 0.05)
+    assert reward.options == {"bonus": 0.05, "penalty": 0.0}
 
 
 def episode_of(make_episode, *tokens):
@@ -54,28 +54,32 @@ def episode_of(make_episode, *tokens):
 
 
 def test_length_rewards_with_both_slopes_by_hand(make_episode):
-    played = episode_of(make_episode, 10, 15, 20, 30, 40)
-    assert length(played, shortest=10, longest=20, bonus=0.4, penalty=0.3) == pytest.approx((0.4, 0.2, 0.0, -0.3, -0.6))
-    assert length(played, shortest=10, longest=20, bonus=0.0, penalty=0.3) == pytest.approx((0.0, 0.0, 0.0, -0.3, -0.6))
-    assert length(played, shortest=10, longest=20, bonus=0.4, penalty=0.0) == pytest.approx((0.4, 0.2, 0.0, 0.0, 0.0))
+    episode = episode_of(make_episode, 10, 15, 20, 30, 40)
+    assert length(episode, shortest=10, longest=20, bonus=0.4, penalty=0.3) == pytest.approx(
+        (0.4, 0.2, 0.0, -0.3, -0.6)
+    )
+    assert length(episode, shortest=10, longest=20, bonus=0.0, penalty=0.3) == pytest.approx(
+        (0.0, 0.0, 0.0, -0.3, -0.6)
+    )
+    assert length(episode, shortest=10, longest=20, bonus=0.4, penalty=0.0) == pytest.approx((0.4, 0.2, 0.0, 0.0, 0.0))
 
 
-def test_only_sampled_tokens_count_and_empty_replies_get_nothing(make_episode):
-    """The prompt of three tokens before every reply does not count."""
+def test_length_counts_only_sampled_tokens_and_empty_replies_get_0(make_episode):
+    """The length of a reply excludes the three tokens of its prompt."""
     assert length(episode_of(make_episode, 0, 1), shortest=1, longest=3, bonus=1.0) == (0.0, 1.0)
 
 
-def test_mars_as_released_penalises_beyond_2048_tokens(make_episode):
-    bound = registry.bind("rewards", "length", preset="mars_released")
-    values = bound(episode_of(make_episode, 2, 11, 1000, 2048, 4096))
+def test_length_of_the_released_mars_penalises_replies_of_over_2048_tokens(make_episode):
+    reward = registry.bind("rewards", "length", preset="mars_released")
+    values = reward(episode_of(make_episode, 2, 11, 1000, 2048, 4096))
     assert values[:4] == (0.0, 0.0, 0.0, 0.0)
     assert values[4] == pytest.approx(0.5 * (1 - 4085 / 2037))
     assert length(episode_of(make_episode, 4096)) == values[4:]
 
 
-def test_mars_as_published_pays_for_short_replies(make_episode):
-    bound = registry.bind("rewards", "length", preset="mars_paper")
-    values = bound(episode_of(make_episode, 11, 1029, 2048, 4096))
+def test_length_of_the_published_mars_rewards_short_replies(make_episode):
+    reward = registry.bind("rewards", "length", preset="mars_paper")
+    values = reward(episode_of(make_episode, 11, 1029, 2048, 4096))
     assert values == pytest.approx((0.5, 0.5 * 1019 / 2037, 0.0, 0.0))
 
 
@@ -85,14 +89,14 @@ def test_the_length_reward_needs_two_different_ends(make_episode):
 
 
 def test_overlong_is_zero_then_linear_then_minus_one(make_episode):
-    played = episode_of(make_episode, 0, 6, 7, 9, 10, 12)
-    assert overlong(played, max_tokens=10, cache=4) == (0.0, 0.0, -0.25, -0.75, -1.0, -1.0)
-    assert overlong(played, max_tokens=12, cache=12) == pytest.approx((0.0, -0.5, -7 / 12, -0.75, -10 / 12, -1.0))
+    episode = episode_of(make_episode, 0, 6, 7, 9, 10, 12)
+    assert overlong(episode, max_tokens=10, cache=4) == (0.0, 0.0, -0.25, -0.75, -1.0, -1.0)
+    assert overlong(episode, max_tokens=12, cache=12) == pytest.approx((0.0, -0.5, -7 / 12, -0.75, -10 / 12, -1.0))
 
 
 def test_the_dapo_preset_of_overlong_by_hand(make_episode):
-    played = episode_of(make_episode, 16384, 18000, 20480)
-    for values in (registry.bind("rewards", "overlong", preset="dapo")(played), overlong(played)):
+    episode = episode_of(make_episode, 16384, 18000, 20480)
+    for values in (registry.bind("rewards", "overlong", preset="dapo")(episode), overlong(episode)):
         assert values == pytest.approx((0.0, -0.39453125, -1.0))
 
 

@@ -89,9 +89,11 @@ def make_judged_episode(episode, verdicts):
     )
 
 
-def verdict(*best):
+def verdict(*best_actions):
     return Verdict(
-        actions=("bet", "pass"), values=tuple(float(action in best) for action in ("bet", "pass")), best=frozenset(best)
+        actions=("bet", "pass"),
+        values=tuple(float(action in best_actions) for action in ("bet", "pass")),
+        best=frozenset(best_actions),
     )
 
 
@@ -113,7 +115,7 @@ TIC_TAC_TOE = {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {
 BEST_ACTION = {"rollout": {"games_per_step": 8}, "rewards": [{"name": "best_action"}], "outcome_weight": 0.0}
 
 
-def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
+def test_a_run_rewards_reports_and_stores_the_verdicts_of_the_oracle(tmp_path):
     evaluation = {"every": 2, "exact": False}
     config = config_of(TIC_TAC_TOE, steps=2, evaluation=evaluation, store={"every": 1}, **BEST_ACTION)
     with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
@@ -194,15 +196,15 @@ def test_scale_game_uses_the_range_of_the_games_payoffs(make_judged_episode):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), data=st.data())
 def test_regret_is_within_its_range_and_independent_of_scale(make_judged_episode, values, data):
-    chosen = data.draw(st.integers(0, len(values) - 1))
+    action_index = data.draw(st.integers(0, len(values) - 1))
 
-    def regret_of(scaled, **options):
-        return regret(make_judged_episode([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
+    def regret_of(action_values, **options):
+        return regret(make_judged_episode([(0, "ok", tuple(action_values), action_index)]), TIC, **options)[0]
 
-    assert regret_of(values) == values[chosen] - max(values)
+    assert regret_of(values) == values[action_index] - max(values)
     share = regret_of(values, scale="state", positive=True)
     assert 0 <= share <= 1
-    assert (share == 1) or values[chosen] < max(values)
+    assert (share == 1) or values[action_index] < max(values)
     assert regret_of([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
 
 
@@ -234,26 +236,26 @@ def test_information_gain_by_hand_over_one_seats_turns(make_judged_episode):
 
 
 def test_gain_is_none_without_entropies_and_0_for_illegal_replies(make_judged_episode):
-    unknown = [
+    rows_without_entropy = [
         (0, "ok", AB, 0, 2.0),
         (0, "ok", AB, 0),
         (0, "ok", AB, 0, 1.0),
         (0, "ok", None, 0),
         (0, "ok", AB, 0, 0.5),
     ]
-    assert information_gain(make_judged_episode(unknown)) == (None, None, None, None, None)
-    illegal = [
+    assert information_gain(make_judged_episode(rows_without_entropy)) == (None, None, None, None, None)
+    rows_with_illegal_reply = [
         (0, "illegal", AB, 0, 2.0),
         (0, "unparsable", AB, 0, 1.0),
         (0, "ok", AB, 0, 1.0),
         (0, "illegal", AB, 0, 0.25),
     ]
-    assert information_gain(make_judged_episode(illegal)) == (
+    assert information_gain(make_judged_episode(rows_with_illegal_reply)) == (
         0.0,
         0.0,
         0.75,
         0.0,
-    )  # the rules may have played a random action instead
+    )  # the environment may have replaced it by a random action
     assert information_gain(make_judged_episode([(0, "illegal", AB, 0)])) == (None,)
 
 
@@ -274,7 +276,7 @@ def test_a_run_pays_information_gain_and_last_turns_abstain():
         "oracle": {"name": "posterior"},
     }
     outcome = play_step(config_of(environment, rollout={"games_per_step": 16}, rewards=[{"name": "information_gain"}]))
-    gains, unknown = [], 0
+    gains, num_unknown = [], 0
     for episode in outcome.episodes:
         assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9
         for turn, next_turn in zip(episode.turns, (*episode.turns[1:], None), strict=True):
@@ -282,10 +284,10 @@ def test_a_run_pays_information_gain_and_last_turns_abstain():
             if turn.event == "ok" and next_turn is not None:
                 assert gain == pytest.approx(turn.verdict.entropy - next_turn.verdict.entropy)
                 gains.append(gain)
-            unknown += gain is None
-    assert gains and max(gains) > 0 and unknown > 0
+            num_unknown += gain is None
+    assert gains and max(gains) > 0 and num_unknown > 0
     turns = sum(len(episode.turns) for episode in outcome.episodes)
-    assert outcome.metrics["abstained/information_gain"] == pytest.approx(unknown / turns)
+    assert outcome.metrics["abstained/information_gain"] == pytest.approx(num_unknown / turns)
 
 
 PLAYOUT_VALUE = {

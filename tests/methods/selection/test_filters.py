@@ -44,16 +44,16 @@ def test_d3s_downsample_by_hand(share, expected):
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5)), min_size=1, max_size=9), st.floats(0.05, 1.0))
-def test_no_subset_of_the_same_size_has_more_variance(trajectories, share):
+def test_the_kept_subset_has_the_largest_variance_of_its_size(trajectories, share):
     turns = tables.table([[float(r)] for _, r in trajectories], groups=[g for g, _ in trajectories])
     mask, values = d3s_downsample(turns, STREAM, share=share), advantages(turns)
     size = int(mask.sum())
     assert size == max(1, int(np.ceil(share * len(values) - 1e-9)))
-    best = max(np.var([values[i] for i in subset]) for subset in combinations(range(len(values)), size))
-    assert np.var(values[mask]) == pytest.approx(best, abs=1e-9)
+    largest_variance = max(np.var([values[i] for i in subset]) for subset in combinations(range(len(values)), size))
+    assert np.var(values[mask]) == pytest.approx(largest_variance, abs=1e-9)
 
 
-def test_equal_advantages_are_drawn_and_the_odd_one_is_from_the_top():
+def test_equal_advantages_are_drawn_and_an_odd_number_adds_a_high_one():
     turns = tables.table([[1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]], groups=[0] * 6)
     selections = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
     assert len(selections) > 5
@@ -86,7 +86,7 @@ def test_a_group_of_zeros_counts_as_equal_in_any_batch():
     turns = tables.table(
         [[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0]
     )  # the batch's mean is 1/9
-    assert dropped(turns).tolist() == [False] * 5 + [True] * 3 + [False]
+    assert dropped_turns(turns).tolist() == [False] * 5 + [True] * 3 + [False]
 
 
 ROWS = st.lists(
@@ -102,7 +102,7 @@ def table_of(rows, factor=1.0):
     return tables.table(rewards, seats=[seat for _, _, seat in rows], groups=[group for _, group, _ in rows])
 
 
-def dropped(turns):
+def dropped_turns(turns):
     return equal_groups(turns, Stream.from_seed(0), policy="drop")
 
 
@@ -116,14 +116,14 @@ def test_a_group_is_dropped_if_and_only_if_its_returns_are_equal(rows):
             if (other_group, other_seat) == (group, seat)
         ]
         expected += [len(returns) == 1 or len(set(returns)) > 1] * len(rewards)
-    assert dropped(table_of(rows)).tolist() == expected
+    assert dropped_turns(table_of(rows)).tolist() == expected
 
 
 def test_large_returns_do_not_hide_small_groups_and_bad_policies_are_refused():
     turns = tables.table([[1e6], [1e6 + 1.0], [1e6], [1e6]], groups=[0, 0, 1, 1])
-    assert dropped(turns).tolist() == [True, True, False, False]
+    assert dropped_turns(turns).tolist() == [True, True, False, False]
     turns_of_two_scales = tables.table([[1e10], [-1e10], [0.25], [0.75]], groups=[0, 0, 1, 1])
-    assert dropped(turns_of_two_scales).all()
+    assert dropped_turns(turns_of_two_scales).all()
     with pytest.raises(ConfigError, match="policy"):
         bind("selection", "equal_groups", {"policy": "skip"})
 
@@ -142,7 +142,7 @@ def trajectories_of(turns, mask):
     return sorted(set(turns.trajectory[mask].tolist()))
 
 
-def test_as_published_20_successes_and_12_failures_become_10_and_6():
+def test_the_published_ratio_of_20_successes_and_12_failures_is_10_to_6():
     turns = group_of(20, 12)
     remaining = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
     assert (sum(i < 20 for i in remaining), sum(i >= 20 for i in remaining)) == (10, 6)
@@ -233,7 +233,7 @@ def test_dropped_turns_are_those_that_loop_sets_to_zero(trajectories, threshold)
 
 def test_the_largest_dropped_advantages_fill_the_multiple_in_any_order():
     rewards = [[0.0], [9.0], [4.4], [4.6], [4.5]]
-    turns = tables.table(rewards, groups=[0] * 5)  # distances from the others' mean: 5.6, 5.6, 0.1, 0.1, 0
+    turns = tables.table(rewards, groups=[0] * 5)  # distances from the mean of the other members: 5.6, 5.6, 0.1, 0.1, 0
     assert small_advantage(turns, STREAM, threshold=1.0, multiple=4).tolist() == [True, True, True, True, False]
     selections = {
         tuple(small_advantage(turns, Stream.from_seed(s), threshold=1.0, multiple=3)[2:4].tolist()) for s in range(20)
@@ -329,8 +329,8 @@ def test_variance_filter_ranks_each_role_separately():
 
 def test_every_group_and_role_has_a_separate_draw():
     turns = tables.table([[0.0], [1.0]] * 4, seats=[0, 0, 1, 1] * 2, groups=[0] * 4 + [1] * 4)
-    first = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
-    assert first == {0, 1, 2, 3}
+    first_kept = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
+    assert first_kept == {0, 1, 2, 3}
     draws = trajectories(turns, "test").group_draws(STREAM)
     assert len(set(draws.tolist())) == 4
     assert len(set(trajectories(turns, "test").draws(STREAM).tolist())) == 8
@@ -378,4 +378,4 @@ def test_rewards_that_are_not_finite_are_refused(rule, reward):
     with pytest.raises(CreditError, match=rf"{rule.__name__}.*row 1"):
         rule(tables.table([[0.0, reward]]), STREAM)
     with pytest.raises(CreditError, match="not finite"):
-        dropped(tables.table([[reward], [1.0]], groups=[0, 0]))
+        dropped_turns(tables.table([[reward], [1.0]], groups=[0, 0]))

@@ -41,11 +41,11 @@ def tokenizer(template, marks=()):
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     core.add_tokens([AddedToken(mark, special=False) for mark in marks])
     specials = [token for token in SPECIALS if token not in marks]
-    fast = PreTrainedTokenizerFast(
+    hf_tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False
     )
-    fast.chat_template = template
-    return fast
+    hf_tokenizer.chat_template = template
+    return hf_tokenizer
 
 
 def text_of(renderer, ids):
@@ -80,15 +80,15 @@ def test_after_any_reply_the_conversation_only_grows(template, thinking, text, t
     renderer = chat(tokenizer(template), thinking=thinking)
     ledger = Ledger(renderer)
     ledger.ask("one")
-    first = ledger.ids
-    sampled = renderer.encode(text) if truncated else (*renderer.encode(text), *renderer.stop_ids)
-    ledger.record(Reply(text="", ids=sampled, truncated=truncated))
+    first_ids = ledger.ids
+    reply_ids = renderer.encode(text) if truncated else (*renderer.encode(text), *renderer.stop_ids)
+    ledger.record(Reply(text="", ids=reply_ids, truncated=truncated))
     ledger.ask("two")
-    if not sampled:  # nothing was sampled or sent: the conversation exceeded the context
-        assert ledger.ids == (*first, *renderer.append("two"))
+    if not reply_ids:  # the conversation exceeded the context, so no reply was sampled
+        assert ledger.ids == (*first_ids, *renderer.append("two"))
         return
-    assert ledger.ids == (*first, *renderer.encode(text), *renderer.stop_ids, *renderer.append("two"))
-    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append(
+    assert ledger.ids == (*first_ids, *renderer.encode(text), *renderer.stop_ids, *renderer.append("two"))
+    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first_ids.count(renderer.stop_ids[0]) + renderer.append(
         "two"
     ).count(renderer.stop_ids[0])
 
@@ -162,11 +162,11 @@ def test_every_end_token_ends_a_reply_and_a_missing_end_is_added():
         assert renderer.parse((*reply_ids, end)) == "bet"
         ledger = Ledger(renderer)
         ledger.ask("one")
-        first = ledger.ids
+        first_ids = ledger.ids
         ledger.record(Reply(text="bet", ids=(*reply_ids, end)))
         ledger.ask("two")
         closing_ids = () if end == ids["<|im_end|>"] else (ids["<|im_end|>"],)
-        assert ledger.ids == (*first, *reply_ids, end, *closing_ids, *renderer.append("two"))
+        assert ledger.ids == (*first_ids, *reply_ids, end, *closing_ids, *renderer.append("two"))
 
 
 WORDS = [
@@ -209,21 +209,21 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
     core = Tokenizer(models.Unigram(scored_pieces, unk_id=0, byte_fallback=False))
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
-    fast = PreTrainedTokenizerFast(
+    hf_tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core,
         unk_token="<unk>",
         additional_special_tokens=list(specials),
         clean_up_tokenization_spaces=False,
         **marks,
     )
-    fast.chat_template = template
-    return fast
+    hf_tokenizer.chat_template = template
+    return hf_tokenizer
 
 
 @pytest.mark.parametrize("scheme", ["always", "first", "never"])
 @pytest.mark.parametrize("specials", [[], ["<|user|>", "<|assistant|>"]])
 @pytest.mark.parametrize("template", [ZEPHYR, LLAMA, None])
-def test_parts_encode_to_the_same_ids_as_the_whole_text(scheme, specials, template):
+def test_encoded_parts_equal_the_encoded_text(scheme, specials, template):
     """The tokenizer adds a mark at the beginning of a text, so a separately encoded part would have an extra mark."""
     hf_tokenizer = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
     renderer = chat(
@@ -258,11 +258,14 @@ def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         decoders.ByteLevel(),
     )
-    fast = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
+    hf_tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
     template_without_space = COMPLETION.replace("' ' + message", "message")
     with pytest.raises(ModelError, match=r"differently from its parts: \[':b', 'e', 't'\] in the whole"):
-        chat(fast, template=template_without_space)
-    assert chat(fast, template="completion").parse(chat(fast, template="completion").reply("bet")) == " bet"
+        chat(hf_tokenizer, template=template_without_space)
+    assert (
+        chat(hf_tokenizer, template="completion").parse(chat(hf_tokenizer, template="completion").reply("bet"))
+        == " bet"
+    )
 
 
 @pytest.mark.parametrize("answer", ["exact", "boxed"])
@@ -365,13 +368,13 @@ def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
     ):
         ids = renderer.encode(text)
         assert not reserved & set(ids) and text_of(renderer, ids) == text
-        for with_text, empty in (
+        for with_text, without_text in (
             (renderer.initial(text), renderer.initial("")),
             (renderer.append(text), renderer.append("")),
             (renderer.reply(text), renderer.reply("")),
         ):
             assert [index for index in with_text if index in reserved] == [
-                index for index in empty if index in reserved
+                index for index in without_text if index in reserved
             ]
             assert text in text_of(renderer, with_text)
 
@@ -408,14 +411,14 @@ def test_thoughts_stay_in_the_conversation_or_are_stripped():
         renderer = chat(tokenizer(CHATML), thinking=True, history=history, answer="tagged")
         ledger = Ledger(renderer)
         ledger.ask("one")
-        first = ledger.ids
+        first_ids = ledger.ids
         ledger.record(Reply(text="", ids=(*reply_ids, *renderer.stop_ids)))
         ledger.ask("two")
         text = text_of(renderer, ledger.ids)
         assert text.endswith("two<|im_end|>\n<|im_start|>assistant\n<think>\n")
         assert ledger.conversation == (history == "strip")
         if history == "keep":
-            assert ledger.ids[: len(first) + len(reply_ids)] == first + reply_ids
+            assert ledger.ids[: len(first_ids) + len(reply_ids)] == first_ids + reply_ids
         else:
             assert "hm" not in text and "<|im_start|>assistant\n<answer>bet</answer><|im_end|>" in text
 

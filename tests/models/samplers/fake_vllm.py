@@ -1,4 +1,4 @@
-"""A fake vLLM engine for tests: GPT-2 in numpy, one token of a few conversations per step, with faults on request.
+"""A fake vLLM engine for tests: GPT-2 in numpy. A step samples one token of a few conversations; faults are optional.
 
 Like vLLM's engine, it runs in a separate process that imports nothing of Sparring; it starts in half a second.
 ``FAULTS`` names a folder of fault files. A file such as ``die-2`` is a fault that happens once; the replica that takes
@@ -25,7 +25,7 @@ def take_fault(name):
         try:
             path.unlink()
             return True
-        except FileNotFoundError:  # another replica took this fault
+        except FileNotFoundError:  # a different replica took this fault
             continue
     return False
 
@@ -67,8 +67,8 @@ class Engine:
     def ask(self, number, ids, seed, sampling):
         self.waiting.append((number, ids, seed, sampling))
 
-    def score(self, number, ids, begin, sampling):
-        self.waiting.append((number, ids, None, {**sampling, "begin": begin}))
+    def score(self, number, ids, first_token, sampling):
+        self.waiting.append((number, ids, None, {**sampling, "begin": first_token}))
 
     def drop(self, numbers):
         self.waiting = [request for request in self.waiting if request[0] not in numbers]
@@ -85,9 +85,11 @@ class Engine:
                 os._exit(9)
             if take_fault("hang"):
                 time.sleep(600)
-        finished = [reply for request in active if (reply := self.answer(*request)) is not None]
-        self.waiting = [request for request in self.waiting if request[0] not in {reply[0] for reply in finished}]
-        return finished
+        finished_replies = [reply for request in active if (reply := self.answer(*request)) is not None]
+        self.waiting = [
+            request for request in self.waiting if request[0] not in {reply[0] for reply in finished_replies}
+        ]
+        return finished_replies
 
     def is_stopped(self, number):
         for path in Path(os.environ[FAULTS]).glob("stop-*"):
@@ -114,15 +116,15 @@ class Engine:
         supports.append(
             [int(index) for index in np.argsort(-log_p)[: sampling.get("listed", 0)] if log_p[index] > -np.inf]
         )
-        stopped = token in sampling["stop_ids"]
-        if not stopped and len(ids_so_far) < sampling["max_new_tokens"]:
+        is_stopped = token in sampling["stop_ids"]
+        if not is_stopped and len(ids_so_far) < sampling["max_new_tokens"]:
             return None
         del self.replies[number]
         if take_fault("nan"):
             logprobs[0] = float("nan")
         if take_fault("unkept"):
             supports[0] = []
-        return [number, ids_so_far, logprobs[1:] if take_fault("garbled") else logprobs, not stopped, supports]
+        return [number, ids_so_far, logprobs[1:] if take_fault("garbled") else logprobs, not is_stopped, supports]
 
     def log_p(self, ids, temperature):
         weights, config = self.weights, self.config
@@ -165,9 +167,9 @@ def truncate(log_p, sampling):
     if log_p.ndim == 2:
         return np.stack([truncate(row, sampling) for row in log_p])
     order = np.argsort(-log_p, kind="stable")[: sampling["top_k"]]
-    p = np.exp(log_p[order])
-    p = p / p.sum()
-    order = order[p.cumsum() - p < sampling["top_p"]]
+    probabilities = np.exp(log_p[order])
+    probabilities = probabilities / probabilities.sum()
+    order = order[probabilities.cumsum() - probabilities < sampling["top_p"]]
     truncated = np.full(len(log_p), -np.inf)
     truncated[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
     return truncated

@@ -43,12 +43,14 @@ class ShuffledSampler:
                 yield [(indices[index], result)]
 
 
-@pytest.mark.parametrize("make", [lambda: in_process(model()), ShuffledSampler])
+@pytest.mark.parametrize("make_sampler", [lambda: in_process(model()), ShuffledSampler])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_samplers_keep_the_contract(make, threads):
+def test_samplers_keep_the_contract(make_sampler, threads):
     torch.set_num_threads(threads)
     number = 16 if threads == 1 else 3  # two threads are slow on a busy machine
-    check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors(), conversations=number)
+    check_sampler(
+        make_sampler, vocabulary=VOCABULARY, stop_ids=STOP, weights=make_sampler().model.tensors(), conversations=number
+    )
 
 
 def broken_sampler(**methods):
@@ -68,8 +70,8 @@ def noisy_submit(self, requests, params, stop_ids):
 
 
 def with_stream_of_index(self, requests, params, stop_ids):
-    shifted = [request._replace(stream=index) for index, request in enumerate(requests)]
-    return self.inner.submit(shifted, params, stop_ids)
+    renumbered_requests = [request._replace(stream=index) for index, request in enumerate(requests)]
+    return self.inner.submit(renumbered_requests, params, stop_ids)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +97,9 @@ def with_stream_of_index(self, requests, params, stop_ids):
     ],
 )
 def test_a_sampler_that_breaks_the_contract_fails_the_check(methods, message):
-    make = broken_sampler(**methods)
+    make_sampler = broken_sampler(**methods)
     with pytest.raises((AssertionError, ModelError), match=message):
-        check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors())
+        check_sampler(make_sampler, vocabulary=VOCABULARY, stop_ids=STOP, weights=make_sampler().model.tensors())
 
 
 def test_published_weights_are_copied_unless_they_are_the_models_tensors():
@@ -127,13 +129,13 @@ class SharedBackend:
 
 
 def shuffled_samplers(backend=SharedBackend, count=3):
-    shared, samplers = backend(), []
+    shared_backend, samplers = backend(), []
     for index in range(count):
         sampler = ShuffledSampler()
         with torch.no_grad():
             for tensor in sampler.inner.model.tensors().values():
                 tensor.mul_(1 + 0.5 * index)
-        sampler.backend = shared
+        sampler.backend = shared_backend
         samplers.append(sampler)
     return samplers
 
@@ -171,8 +173,8 @@ def test_a_wrapper_uses_only_a_backend_that_it_sets_itself():
 def test_backends_keep_the_contract(threads):
     torch.set_num_threads(threads)
     base_model = model()
-    for make in (shuffled_samplers, lambda: adapter_samplers(base_model)):
-        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
+    for make_samplers in (shuffled_samplers, lambda: adapter_samplers(base_model)):
+        check_backend(make_samplers, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
 
 
 class WrongModelBackend(SharedBackend):
@@ -192,7 +194,7 @@ class ReversedBackend(SharedBackend):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make_samplers", "message"),
     [
         (lambda: shuffled_samplers(WrongModelBackend), "with other samplers|log-probabilities"),
         (lambda: shuffled_samplers(NoisyBackend), "let no product depend"),
@@ -202,6 +204,6 @@ class ReversedBackend(SharedBackend):
         (lambda: [*shuffled_samplers(count=1), *shuffled_samplers(count=1)], "must share a backend"),
     ],
 )
-def test_a_backend_that_breaks_the_contract_fails_the_check(make, message):
+def test_a_backend_that_breaks_the_contract_fails_the_check(make_samplers, message):
     with pytest.raises(AssertionError, match=message):
-        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)
+        check_backend(make_samplers, vocabulary=VOCABULARY, stop_ids=STOP)

@@ -17,11 +17,11 @@ def test_a_draw_by_hand(large, monkeypatch):
 
 @pytest.mark.parametrize("rows, count", [(1, 1), (1, 50), (7, 50), (50, 50), (50, 9)])
 def test_shared_and_copied_rows_give_the_same_draws(rows, count, monkeypatch):
-    random = np.random.default_rng(rows + count)
-    log_p = torch.from_numpy(random.normal(size=(rows, 40)) * 4).float()
+    generator = np.random.default_rng(rows + count)
+    log_p = torch.from_numpy(generator.normal(size=(rows, 40)) * 4).float()
     log_p = log_p.masked_fill(log_p < -1, -torch.inf).log_softmax(-1)
-    node = random.integers(0, rows, count)
-    uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], random.random(count)])[:count]
+    node = generator.integers(0, rows, count)
+    uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], generator.random(count)])[:count]
     expected = in_process.draw(log_p, node, uniforms)
     monkeypatch.setattr(in_process, "MIN_TO_SORT", 0)
     draws_of_copies = in_process.draw(log_p, node, uniforms)

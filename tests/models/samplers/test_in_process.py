@@ -64,22 +64,24 @@ def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, 
 @given(CONTEXTS, st.integers(0, 999))
 def test_a_reply_does_not_depend_on_the_batch(contexts, seed):
     params, batch = SamplingParams(max_new_tokens=4), requests(contexts, seed)
-    together = in_process(MODEL).sample(batch, params, STOP)
+    batch_replies = in_process(MODEL).sample(batch, params, STOP)
     backwards = in_process(MODEL).sample(batch[::-1], params, STOP)[::-1]
     separate_replies = [in_process(MODEL).sample([request], params, STOP)[0] for request in batch]
-    assert [r.ids for r in together] == [r.ids for r in backwards] == [r.ids for r in separate_replies]
+    assert [r.ids for r in batch_replies] == [r.ids for r in backwards] == [r.ids for r in separate_replies]
 
 
 def test_a_cached_prefix_is_computed_once_and_changes_no_reply():
     params, sampler = SamplingParams(max_new_tokens=3), in_process(MODEL)
     contexts = [[1, 5, 6, 7, i] for i in range(6)]
-    first = sampler.sample(requests(contexts), params, STOP)
-    cached_lengths = [5 + len(r.ids) - 1 for r in first]
-    longer = [[*c, *r.ids, 9, 3] for c, r in zip(contexts, first, strict=True)]
+    replies = sampler.sample(requests(contexts), params, STOP)
+    cached_lengths = [5 + len(r.ids) - 1 for r in replies]
+    longer_contexts = [[*c, *r.ids, 9, 3] for c, r in zip(contexts, replies, strict=True)]
     tokens_before = sampler.tokens_computed
-    cached_replies = sampler.sample(requests(longer, 1, cached_lengths), SamplingParams(max_new_tokens=1), STOP)
+    cached_replies = sampler.sample(
+        requests(longer_contexts, 1, cached_lengths), SamplingParams(max_new_tokens=1), STOP
+    )
     assert sampler.tokens_computed - tokens_before == 6 * 3  # the last sampled token and the two new ones
-    uncached_replies = in_process(MODEL).sample(requests(longer, 1), SamplingParams(max_new_tokens=1), STOP)
+    uncached_replies = in_process(MODEL).sample(requests(longer_contexts, 1), SamplingParams(max_new_tokens=1), STOP)
     assert [r.ids for r in cached_replies] == [r.ids for r in uncached_replies]
     assert [r.logprobs for r in cached_replies] == [pytest.approx(r.logprobs, abs=1e-5) for r in uncached_replies]
 
@@ -153,10 +155,10 @@ def test_a_turn_caches_only_its_new_tokens():
     contexts = [[1, *([5, 6] * 12), i] for i in range(4)]
     sampler.sample(requests(contexts), params, ())
     per_token = sampler.cache.bytes / (4 * 26)
-    longer = [[*c, 7, 8] for c in contexts]
-    sampler.sample(requests(longer, 1, [26] * 4), params, ())
+    longer_contexts = [[*c, 7, 8] for c in contexts]
+    sampler.sample(requests(longer_contexts, 1, [26] * 4), params, ())
     assert sampler.cache.bytes == pytest.approx(per_token * 4 * 28)
-    branches = [[*longer[0], 9], [*longer[0], 10]]  # two continuations of one conversation
+    branches = [[*longer_contexts[0], 9], [*longer_contexts[0], 10]]  # two continuations of one conversation
     sampler.sample(requests(branches, 2, [28, 28]), params, ())
     assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
     cached_replies = sampler.sample(requests([[*p, 4] for p in branches], 3, [29, 29]), params, ())

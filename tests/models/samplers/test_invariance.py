@@ -75,7 +75,7 @@ def first_prompts(number=22):
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.9)
 
 
-def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
+def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop_caches=(), turns=3):
     """Sample some turns of all conversations, ``size`` conversations per call, and return all replies."""
     sampler, root = in_process(model, cache_bytes=cache_bytes), Stream.from_seed(11)
     conversations = [(ids, 0) for ids in first_prompts()]
@@ -83,19 +83,21 @@ def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop=(), turn
     for turn in range(turns):
         for begin in range(0, len(order), size):
             chosen_indices = order[begin : begin + size]
-            if (turn, begin) in drop:
+            if (turn, begin) in drop_caches:
                 sampler.refresh()
             requests = [
                 SampleRequest(
-                    ids=conversations[i][0], stream=root.child(turn).child(i).key, num_cached_ids=conversations[i][1]
+                    ids=conversations[index][0],
+                    stream=root.child(turn).child(index).key,
+                    num_cached_ids=conversations[index][1],
                 )
-                for i in chosen_indices
+                for index in chosen_indices
             ]
-            for i, result in zip(chosen_indices, sampler.sample(requests, PARAMS, STOP), strict=True):
-                replies[i].append((result.ids, result.logprobs))
-                conversation = conversations[i][0] + result.ids
-                next_observation = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
-                conversations[i] = (conversation + next_observation, len(conversation) - 1)
+            for index, result in zip(chosen_indices, sampler.sample(requests, PARAMS, STOP), strict=True):
+                replies[index].append((result.ids, result.logprobs))
+                conversation = conversations[index][0] + result.ids
+                next_observation = tuple(3 + (7 * turn + 5 * index + k) % 90 for k in range((index + turn) % 6 + 1))
+                conversations[index] = (conversation + next_observation, len(conversation) - 1)
     return replies
 
 
@@ -126,13 +128,13 @@ def test_replies_do_not_depend_on_order_split_or_cache(name, all_variants):
 
 @SOME_OR_ALL_VARIANTS
 @pytest.mark.parametrize("name", ["tiny", "gpt2, heads of 64"])
-def test_replies_are_invariant_without_compiled_code_too(name, all_variants, monkeypatch):
+def test_replies_are_invariant_without_compiled_code(name, all_variants, monkeypatch):
     monkeypatch.setenv("CC", "none")
     test_replies_do_not_depend_on_order_split_or_cache(name, all_variants)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_replies_are_invariant_without_shared_prefix_queries_too(name, monkeypatch):
+def test_replies_are_invariant_without_shared_prefix_queries(name, monkeypatch):
     model, all_indices = build_family(name), list(range(len(first_prompts())))
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 1 << 60)
     expected = play_conversations(model, order=all_indices, size=len(all_indices))
@@ -163,8 +165,8 @@ def test_scores_do_not_depend_on_the_batch(name):
 def test_with_truncation_the_kept_token_sets_are_equal_too():
     model, params = build_family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
     requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(first_prompts())]
-    together = in_process(model).sample(requests, params, STOP)
-    assert together == [in_process(model).sample([request], params, STOP)[0] for request in requests]
+    joint_replies = in_process(model).sample(requests, params, STOP)
+    assert joint_replies == [in_process(model).sample([request], params, STOP)[0] for request in requests]
 
 
 def test_more_threads_give_equal_replies_and_close_log_probs():
@@ -190,12 +192,12 @@ def test_models_in_half_precision_or_without_lean_forward_are_not_invariant():
 def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     """All other tests here rely on this rule; a machine that breaks it fails here first."""
     generator = torch.Generator().manual_seed(0)
-    x, weight = torch.randn(2051, inner, generator=generator), torch.randn(outer, inner, generator=generator)
+    inputs, weight = torch.randn(2051, inner, generator=generator), torch.randn(outer, inner, generator=generator)
     fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
     assert fewest in ROW_CANDIDATES
-    expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
+    expected = torch.nn.functional.linear(pad_rows(inputs, fewest), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
-        assert (torch.nn.functional.linear(pad_rows(x[:rows], fewest), weight)[:rows] == expected[:rows]).all()
+        assert (torch.nn.functional.linear(pad_rows(inputs[:rows], fewest), weight)[:rows] == expected[:rows]).all()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_row_counts_with_different_summation_are_detected(min_rows, expected_siz
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])
 def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
-    """From about 800 positions MKL sums a product in blocks, so a row must attend only to its own keys."""
+    """From about 800 positions on, MKL sums a product in blocks, so a row must attend only to its sequence."""
     monkeypatch.setitem(SHAPE, "max_position_embeddings", 2048)
     monkeypatch.setitem(globals(), "CONTEXT", 2048)
     model, generator = build_family(name), np.random.default_rng(3)
@@ -225,21 +227,22 @@ def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
     separate_replies = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
     assert in_process(model).sample(requests, PARAMS, STOP) == separate_replies
     sampler = in_process(model)
-    halves = [request._replace(ids=request.ids[: len(request.ids) // 2 + 1]) for request in requests]
+    first_halves = [request._replace(ids=request.ids[: len(request.ids) // 2 + 1]) for request in requests]
     conversations = [
-        half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)
+        half.ids + result.ids
+        for half, result in zip(first_halves, sampler.sample(first_halves, PARAMS, STOP), strict=True)
     ]
-    longer = [
+    longer_requests = [
         request._replace(ids=ids + request.ids[len(ids) :], num_cached_ids=len(ids) - 1)
         for request, ids in zip(requests, conversations, strict=True)
     ]
-    longer = [request for request in longer if len(request.ids) > request.num_cached_ids]
+    longer_requests = [request for request in longer_requests if len(request.ids) > request.num_cached_ids]
     tokens_before = sampler.tokens_computed
-    cached_replies = sampler.sample(longer, PARAMS, STOP)
+    cached_replies = sampler.sample(longer_requests, PARAMS, STOP)
     assert sampler.tokens_computed - tokens_before < sum(
-        len(request.ids) - request.num_cached_ids for request in longer
-    ) + 4 * len(longer)  # only the tokens that were not cached
-    assert cached_replies == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
+        len(request.ids) - request.num_cached_ids for request in longer_requests
+    ) + 4 * len(longer_requests)  # only the tokens that were not cached
+    assert cached_replies == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer_requests]
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama, heads of 64"])

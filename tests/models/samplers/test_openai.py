@@ -44,17 +44,17 @@ def base():
 @pytest.fixture
 def server(base, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    fake = Fake(base)
+    fake_server = Fake(base)
     gc.freeze()  # objects collected below belong to this test
-    yield fake
+    yield fake_server
     for _ in range(100):  # until the last abandoned reply has arrived
         gc.collect()
         if not list(tmp_path.glob("sparring-adapters-*")):
             break
         time.sleep(0.05)
     assert not list(tmp_path.glob("sparring-adapters-*")), "the folder of adapters was not removed"
-    assert set(fake.models) == {"base"}, "adapters are still loaded at the server"
-    fake.close()
+    assert set(fake_server.models) == {"base"}, "adapters are still loaded at the server"
+    fake_server.close()
 
 
 def make_adapters(base, number=0):
@@ -78,22 +78,22 @@ def sampler_at(server, model, **options):
 
 
 def test_the_contract_holds_in_any_batch(base, server):
-    first, second = make_adapters(base), make_adapters(base, 1)
-    weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    first_model, second_model = make_adapters(base), make_adapters(base, 1)
+    weights = {name: tensor.clone() for name, tensor in first_model.tensors().items()}
     check_sampler(
-        lambda: sampler_at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
+        lambda: sampler_at(server, first_model), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
     )
     check_backend(
-        lambda: [sampler_at(server, first), sampler_at(server, second)],
+        lambda: [sampler_at(server, first_model), sampler_at(server, second_model)],
         vocabulary=VOCABULARY,
         stop_ids=STOP,
         conversations=3,
     )
     assert (
-        not sampler_at(server, first).invariant
-        and sampler_at(server, first).backend is sampler_at(server, second).backend
+        not sampler_at(server, first_model).invariant
+        and sampler_at(server, first_model).backend is sampler_at(server, second_model).backend
     )
-    assert list(sampler_at(server, first).submit([], PARAMS, STOP)) == []
+    assert list(sampler_at(server, first_model).submit([], PARAMS, STOP)) == []
 
 
 def test_replies_equal_those_of_in_process_with_the_same_seeds(base, server):
@@ -136,17 +136,17 @@ def test_adapters_stay_loaded_until_their_calls_end(base, server):
     learner = make_adapters(base)
     sampler = sampler_at(server, learner, concurrency=1)
     pending = sampler.submit(make_requests(), PARAMS, STOP)
-    first = [pairs for pairs in (next(pending), next(pending), next(pending)) if pairs]
+    first_results = [pairs for pairs in (next(pending), next(pending), next(pending)) if pairs]
     old_learner = learner.clone()
     update(learner, 1)
-    second = sample(sampler, make_requests(2), PARAMS, STOP)
+    later_replies = sample(sampler, make_requests(2), PARAMS, STOP)
     assert len(server.models) == 3, "a pending call still uses the old adapters"
     assert_same_logprobs(
         old_learner,
         make_requests(),
-        [reply for _, reply in sorted([pair for pairs in (*first, *pending) for pair in pairs])],
+        [reply for _, reply in sorted([pair for pairs in (*first_results, *pending) for pair in pairs])],
     )
-    assert_same_logprobs(learner, make_requests(2), second)
+    assert_same_logprobs(learner, make_requests(2), later_replies)
     assert len(server.models) == 2
 
 
@@ -233,7 +233,7 @@ def test_a_log_probability_that_is_not_finite_is_reported_as_a_server_error(valu
 @pytest.mark.parametrize(
     ("kind", "message"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
 )
-def test_a_later_wrong_reply_is_refused_too(kind, message, base, server):
+def test_a_wrong_reply_is_refused_after_correct_ones(kind, message, base, server):
     sampler = sampler_at(server, make_adapters(base))
     all_replies = [
         request
@@ -337,8 +337,8 @@ def test_in_every_step_of_a_run_log_probs_equal_the_learners(scale, chat_folder,
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     settings = {**RUN, "model": {"name": str(chat_folder), "lora": {"rank": 4}}, "scale": scale}
     model = LocalEngine(resolve(settings)).policies["main"].model
-    fake = Fake(model.shared_base or freeze(LanguageModel(model.network.unload(), None)))
-    config = resolve({**settings, "sampler": {"name": "openai", "base_url": fake.url, "retries": 0}})
+    fake_server = Fake(model.shared_base or freeze(LanguageModel(model.network.unload(), None)))
+    config = resolve({**settings, "sampler": {"name": "openai", "base_url": fake_server.url, "retries": 0}})
     run(tmp_path / "run", config)
     lines = list(read_lines(tmp_path / "run" / "metrics.jsonl"))
     differences = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
@@ -347,8 +347,8 @@ def test_in_every_step_of_a_run_log_probs_equal_the_learners(scale, chat_folder,
         and len(differences) == (4 if scale is not FRESH_ORDER else len(differences)) > 0
         and max(differences) < 1e-4
     )
-    assert len(set(fake.ever)) >= 4, "each update loads an adapter of a new name"
-    fake.close()
+    assert len(set(fake_server.ever)) >= 4, "each update loads an adapter of a new name"
+    fake_server.close()
 
 
 def test_errors_contain_no_api_key(base, server, monkeypatch):

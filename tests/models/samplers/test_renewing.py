@@ -99,9 +99,9 @@ def test_each_span_has_the_log_probabilities_of_its_own_weights(seed, top_p, top
 def test_sampled_tokens_stay_and_without_a_change_replies_are_equal():
     batch = requests(CONTEXTS)
     plain_replies = in_process(BASE.clone()).sample(batch, PARAMS, STOP)
-    unchanged, changed_sampler = in_process(BASE.clone()), in_process(BASE.clone())
-    perturb_between_tokens(unchanged), perturb_between_tokens(changed_sampler, 3)
-    assert unchanged.sample(batch, PARAMS, STOP) == plain_replies  # bit-equal, and without spans
+    unchanged_sampler, changed_sampler = in_process(BASE.clone()), in_process(BASE.clone())
+    perturb_between_tokens(unchanged_sampler), perturb_between_tokens(changed_sampler, 3)
+    assert unchanged_sampler.sample(batch, PARAMS, STOP) == plain_replies  # bit-equal, and without spans
     results = changed_sampler.sample(batch, PARAMS, STOP)
     assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [
         (reply.ids[:3], reply.logprobs[:3]) for reply in plain_replies
@@ -118,13 +118,15 @@ def test_cached_values_of_older_weights_are_not_used_later():
     )  # fills the cache with values that become outdated
     models = perturb_between_tokens(sampler, 2)
     first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
-    longer = [
+    longer_requests = [
         (*context, *reply.ids, 7)
         for replies in (first_replies, first)
         for context, reply in zip(CONTEXTS, replies, strict=True)
     ]
-    cached_lengths = [len(ids) - 2 for ids in longer]
-    for context, result in zip(longer, sampler.sample(requests(longer, 2, cached_lengths), PARAMS, STOP), strict=True):
+    cached_lengths = [len(ids) - 2 for ids in longer_requests]
+    for context, result in zip(
+        longer_requests, sampler.sample(requests(longer_requests, 2, cached_lengths), PARAMS, STOP), strict=True
+    ):
         assert not result.spans
         assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
 
@@ -138,11 +140,11 @@ def test_in_a_batch_of_several_models_each_model_has_separate_spans():
     models = perturb_between_tokens(samplers[1], 3)
     batches = [SampleBatch(sampler, requests(CONTEXTS, index), PARAMS, STOP) for index, sampler in enumerate(samplers)]
     replies = dict(pair for pairs in backend.submit(batches) for pair in pairs)
-    first, second = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
-    assert not any(sampler.spans for sampler in first) and any(sampler.spans for sampler in second)
-    for context, result in zip(CONTEXTS, first, strict=True):
+    replies_of_a, replies_of_b = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
+    assert not any(sampler.spans for sampler in replies_of_a) and any(sampler.spans for sampler in replies_of_b)
+    for context, result in zip(CONTEXTS, replies_of_a, strict=True):
         assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
-    for context, result in zip(CONTEXTS, second, strict=True):
+    for context, result in zip(CONTEXTS, replies_of_b, strict=True):
         check(models, context, result, PARAMS)
 
 
@@ -182,9 +184,14 @@ def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
         8,
         (SampledSpan(1, 7), SampledSpan(3, 8)),
     )
-    first, second = sampled_segments(reply)
-    assert (first.ids, first.logprobs, first.support, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
-    assert (second.ids, second.logprobs, second.support, second.weights_version) == (
+    first_segment, second_segment = sampled_segments(reply)
+    assert (first_segment.ids, first_segment.logprobs, first_segment.support, first_segment.weights_version) == (
+        (97,),
+        (-0.1,),
+        ((97,),),
+        7,
+    )
+    assert (second_segment.ids, second_segment.logprobs, second_segment.support, second_segment.weights_version) == (
         (98, 99, 2),
         (-0.2, -0.3, -0.4),
         ((98,), (99,), (2,)),

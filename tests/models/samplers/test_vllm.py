@@ -58,21 +58,21 @@ def assert_same_logprobs(model, requests, replies):
 
 
 def test_the_contract_holds_in_any_batch():
-    first, other_model = small_model(), small_model(4)
-    sampler, second = vllm(first, replicas=2), vllm(other_model, replicas=2)
-    assert sampler.backend is second.backend and sampler.invariant
-    weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    first_model, other_model = small_model(), small_model(4)
+    sampler, second_sampler = vllm(first_model, replicas=2), vllm(other_model, replicas=2)
+    assert sampler.backend is second_sampler.backend and sampler.invariant
+    weights = {name: tensor.clone() for name, tensor in first_model.tensors().items()}
     check_sampler(
-        lambda: vllm(first, replicas=2), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
+        lambda: vllm(first_model, replicas=2), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
     )
     check_backend(
-        lambda: [vllm(first, replicas=2), vllm(other_model, replicas=2)],
+        lambda: [vllm(first_model, replicas=2), vllm(other_model, replicas=2)],
         vocabulary=VOCABULARY,
         stop_ids=STOP,
         conversations=3,
     )
     assert sampler.backend.limits.num_lost == 0
-    assert_same_logprobs(other_model, make_requests(), sample(second, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(other_model, make_requests(), sample(second_sampler, make_requests(), PARAMS, STOP))
     assert list(sampler.submit([], PARAMS, STOP)) == [] and sampler.score([], [], PARAMS) == []
 
 
@@ -124,14 +124,14 @@ def test_a_failed_replica_restarts_and_repeats_requests_with_their_seeds(faults,
     learner = small_model()
     sampler = vllm(learner, timeout=6.0 if kind == "hang" else 300.0)
     replies_without_failure = sample(sampler, make_requests(), PARAMS, STOP)
-    first = sampler.backend.replicas[0].pid
+    first_pid = sampler.backend.replicas[0].pid
     faults(kind)
     update(learner, 0)
     replies = sample(sampler, make_requests(), PARAMS, STOP)
     assert_same_logprobs(learner, make_requests(), replies)
     assert replies != replies_without_failure and sample(sampler, make_requests(), PARAMS, STOP) == replies
     assert sampler.backend.limits.num_lost == (0 if kind == "pause" else 1)
-    assert (sampler.backend.replicas[0].pid == first) == (kind == "pause")
+    assert (sampler.backend.replicas[0].pid == first_pid) == (kind == "pause")
 
 
 def test_replicas_share_requests_and_no_reply_is_lost_if_one_is_killed():
@@ -288,14 +288,14 @@ def test_a_reply_has_the_token_sets_that_remain_after_truncation(top_k, top_p):
 
 def assert_same_token_sets(model, params, replies, tolerance, requests=None):
     for request, reply in zip(requests or make_requests(len(replies)), replies, strict=True):
-        for t, token in enumerate(reply.ids):
-            ids = (*request.ids, *reply.ids[:t])
+        for index, token in enumerate(reply.ids):
+            ids = (*request.ids, *reply.ids[:index])
             tree = prefix_tree([ids], [0])
             with torch.inference_mode():
                 logits = model.logits(model.hidden(tree)[tree.node[0, len(ids) - 1 : len(ids)]])
             log_p = truncate(logits / params.temperature, top_p=params.top_p, top_k=params.top_k)
-            assert reply.support[t] == supports_of(log_p)[0] and token in reply.support[t]
-            assert abs(float(log_p[0, token]) - reply.logprobs[t]) < tolerance
+            assert reply.support[index] == supports_of(log_p)[0] and token in reply.support[index]
+            assert abs(float(log_p[0, token]) - reply.logprobs[index]) < tolerance
 
 
 def test_a_token_set_without_the_sampled_token_is_refused(faults):
@@ -306,10 +306,10 @@ def test_a_token_set_without_the_sampled_token_is_refused(faults):
 
 
 def test_only_float32_on_a_cpu_is_invariant():
-    half = small_model()
-    half.network.to(torch.bfloat16)
+    half_precision = small_model()
+    half_precision.network.to(torch.bfloat16)
     assert vllm(small_model()).invariant and not vllm(small_model(), device="cuda").invariant
-    assert not vllm(LanguageModel(half.network, None)).invariant
+    assert not vllm(LanguageModel(half_precision.network, None)).invariant
 
 
 def test_weights_that_change_while_requests_wait_are_refused():
@@ -397,5 +397,7 @@ def test_a_league_run_has_the_same_bytes_after_any_replica_failure(faults, tmp_p
 
 
 def test_several_learners_give_the_bytes_of_one_learner(tmp_path):
-    single, double = (train(tmp_path / str(ranks), {"learner": {"leaves": 2, "ranks": ranks}}) for ranks in (1, 2))
-    assert single == double and not single[2]
+    files_of_one, files_of_two = (
+        train(tmp_path / str(ranks), {"learner": {"leaves": 2, "ranks": ranks}}) for ranks in (1, 2)
+    )
+    assert files_of_one == files_of_two and not files_of_one[2]

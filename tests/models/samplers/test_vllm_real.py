@@ -1,4 +1,4 @@
-"""The sampler vllm with vLLM itself: run by `make vllm-test`, as it needs a separate environment."""
+"""The sampler `vllm` with the real vLLM. `make vllm-test` runs these tests in a separate environment."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ def model(seed=3):
 
 
 @pytest.fixture(scope="module")
-def shared():
+def shared_sampler():
     """Return a sampler whose replicas serve all tests of this module."""
     torch.set_num_threads(1)
     yield vllm(model(9), **OPTIONS)
@@ -59,49 +59,58 @@ def make_requests(count=48):
     ]
 
 
-def test_it_keeps_the_contract(shared):
-    first, second = model(), model(4)
-    weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
+def test_the_sampler_keeps_the_contract_of_samplers(shared_sampler):
+    first_model, second_model = model(), model(4)
+    weights = {name: tensor.clone() for name, tensor in first_model.tensors().items()}
     check_sampler(
-        lambda: vllm(first, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12
+        lambda: vllm(first_model, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12
     )
-    check_backend(lambda: [vllm(first, **OPTIONS), vllm(second, **OPTIONS)], vocabulary=VOCABULARY, stop_ids=STOP)
-    assert vllm(first, **OPTIONS).backend is shared.backend and shared.backend.limits.num_lost == 0
+    check_backend(
+        lambda: [vllm(first_model, **OPTIONS), vllm(second_model, **OPTIONS)], vocabulary=VOCABULARY, stop_ids=STOP
+    )
+    assert (
+        vllm(first_model, **OPTIONS).backend is shared_sampler.backend and shared_sampler.backend.limits.num_lost == 0
+    )
 
 
-def test_bits_are_the_same_shuffled_split_and_cached(shared):
-    first = sample(shared, make_requests(), PARAMS, STOP)
-    assert largest_difference(shared.model, make_requests(), first, PARAMS) < 1e-4
-    assert sample(shared, make_requests(), PARAMS, STOP) == first
-    assert sample(shared, make_requests()[::-1], PARAMS, STOP)[::-1] == first
+def test_replies_do_not_depend_on_order_batches_or_cache(shared_sampler):
+    replies = sample(shared_sampler, make_requests(), PARAMS, STOP)
+    assert largest_difference(shared_sampler.model, make_requests(), replies, PARAMS) < 1e-4
+    assert sample(shared_sampler, make_requests(), PARAMS, STOP) == replies
+    assert sample(shared_sampler, make_requests()[::-1], PARAMS, STOP)[::-1] == replies
     assert [
-        reply for k in range(0, 48, 5) for reply in sample(shared, make_requests()[k : k + 5], PARAMS, STOP)
-    ] == first
-    shared.refresh()
-    assert sample(shared, make_requests(), PARAMS, STOP) == first
-    assert [sample(shared, [reply], PARAMS, STOP)[0] for reply in make_requests()[:8]] == first[:8]
+        reply for k in range(0, 48, 5) for reply in sample(shared_sampler, make_requests()[k : k + 5], PARAMS, STOP)
+    ] == replies
+    shared_sampler.refresh()
+    assert sample(shared_sampler, make_requests(), PARAMS, STOP) == replies
+    assert [sample(shared_sampler, [reply], PARAMS, STOP)[0] for reply in make_requests()[:8]] == replies[:8]
 
 
-def test_prompts_that_do_not_fit_into_one_step_are_not_cut(shared):
-    many = [SampleRequest(ids=tuple(1 + (i + k) % 40 for k in range(49)), stream=i) for i in range(250)]
-    replies = sample(shared, many, PARAMS, STOP)
-    assert largest_difference(shared.model, many[:20], replies[:20], PARAMS) < 1e-4
-    assert [reply for k in range(0, 250, 50) for reply in sample(shared, many[k : k + 50], PARAMS, STOP)] == replies
+def test_prompts_that_need_several_engine_steps_are_read_completely(shared_sampler):
+    requests = [SampleRequest(ids=tuple(1 + (i + k) % 40 for k in range(49)), stream=i) for i in range(250)]
+    replies = sample(shared_sampler, requests, PARAMS, STOP)
+    assert largest_difference(shared_sampler.model, requests[:20], replies[:20], PARAMS) < 1e-4
+    assert [
+        reply for k in range(0, 250, 50) for reply in sample(shared_sampler, requests[k : k + 50], PARAMS, STOP)
+    ] == replies
 
 
-def test_after_other_weights_the_first_ones_give_the_same_bits_again(shared):
-    learner, first = shared.model, sample(shared, make_requests(), PARAMS, STOP)
+def test_restored_weights_give_equal_replies(shared_sampler):
+    learner, replies = shared_sampler.model, sample(shared_sampler, make_requests(), PARAMS, STOP)
     weights = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     for step in range(20):
-        scaled = {name: weight * (1 + 0.02 * ((step + 1) % 20)) for name, weight in weights.items()}
-        shared.publish(scaled, learner.version + 1)
+        scaled_weights = {name: weight * (1 + 0.02 * ((step + 1) % 20)) for name, weight in weights.items()}
+        shared_sampler.publish(scaled_weights, learner.version + 1)
         assert (
-            largest_difference(learner, make_requests(8), sample(shared, make_requests(8), PARAMS, STOP), PARAMS) < 1e-4
+            largest_difference(
+                learner, make_requests(8), sample(shared_sampler, make_requests(8), PARAMS, STOP), PARAMS
+            )
+            < 1e-4
         )
-    assert sample(shared, make_requests(), PARAMS, STOP) == first
+    assert sample(shared_sampler, make_requests(), PARAMS, STOP) == replies
 
 
-def test_adapters_are_merged(shared):
+def test_adapters_are_merged(shared_sampler):
     base_model = model(9)  # adapters freeze the base model
     without_adapters = vllm(base_model, **OPTIONS)
     learner = with_adapters(base_model, 1)
@@ -120,24 +129,28 @@ def test_adapters_are_merged(shared):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_scores_equal_the_learners(shared, temperature):
+def test_scores_equal_those_of_the_learner(shared_sampler, temperature):
     params = SamplingParams(max_new_tokens=3, temperature=temperature)
     prompts, replies = [(1, 2, 3), (4,), tuple(range(1, 41))], [[(1, 2), (5,)], [(7, 8, 9)], [tuple(range(1, 25))]]
     for scores, expected in zip(
-        shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True
+        shared_sampler.score(prompts, replies, params),
+        in_process(shared_sampler.model).score(prompts, replies, params),
+        strict=True,
     ):
         assert np.abs(scores - expected).max() < 1e-4
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(10, 1.0), (10, 0.5), (50, 0.7), (1, 1.0)])
-def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p, shared):
+def test_a_reply_has_the_token_sets_after_truncation(top_k, top_p, shared_sampler):
     params = SamplingParams(max_new_tokens=6, temperature=0.7, top_p=top_p, top_k=top_k)
-    drawn_replies = sample(shared, make_requests(12), params, STOP)
-    assert_same_token_sets(shared.model, params, drawn_replies, 1e-4, make_requests(12))
+    drawn_replies = sample(shared_sampler, make_requests(12), params, STOP)
+    assert_same_token_sets(shared_sampler.model, params, drawn_replies, 1e-4, make_requests(12))
     assert all(len(support) <= top_k for reply in drawn_replies for support in reply.support)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(
-        shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True
+        shared_sampler.score(prompts, replies, params),
+        in_process(shared_sampler.model).score(prompts, replies, params),
+        strict=True,
     ):
         assert np.array_equal(np.isinf(scores), np.isinf(expected)) and np.allclose(
             scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-4
@@ -155,40 +168,43 @@ LONG = SamplingParams(max_new_tokens=48, temperature=0.7)
 
 def sample_with_updates(sampler, condition, count=48, max_updates=8):
     """Sample while weights change; check each token; return the numbers of versions and of replies with several runs."""
-    version, first = sampler.version, {name: tensor.clone() for name, tensor in sampler.model.tensors().items()}
+    first_version, initial_weights = (
+        sampler.version,
+        {name: tensor.clone() for name, tensor in sampler.model.tensors().items()},
+    )
     models = publish_between(sampler, condition, max_updates)
     try:
         replies = sample(sampler, long_requests(count), LONG, STOP)
     finally:
         sampler.between_tokens = None
-        sampler.publish(first, sampler.version + 1)
-    num_with_several_runs = check(models, version, long_requests(count), replies, LONG)
+        sampler.publish(initial_weights, sampler.version + 1)
+    num_with_several_runs = check(models, first_version, long_requests(count), replies, LONG)
 
     return len(models), num_with_several_runs
 
 
-def test_after_an_in_flight_update_later_tokens_use_the_new_weights(shared):
-    assert all(count > 1 for count in sample_with_updates(shared, true_at_every(3, shared)))
-    replies = sample(shared, long_requests(), LONG, STOP)
+def test_after_an_in_flight_update_later_tokens_use_the_new_weights(shared_sampler):
+    assert all(count > 1 for count in sample_with_updates(shared_sampler, true_at_every(3, shared_sampler)))
+    replies = sample(shared_sampler, long_requests(), LONG, STOP)
     assert (
-        check({shared.version: shared.model}, shared.version, long_requests(), replies, LONG)
+        check({shared_sampler.version: shared_sampler.model}, shared_sampler.version, long_requests(), replies, LONG)
         == 0
-        == shared.backend.limits.num_lost
+        == shared_sampler.backend.limits.num_lost
     )
 
 
-def test_adapters_are_merged_into_running_replies(shared):
+def test_adapters_are_merged_into_running_replies(shared_sampler):
     sampler = vllm(with_adapters(model(9), 1), **OPTIONS)
     assert all(count > 1 for count in sample_with_updates(sampler, true_at_every(3, sampler)))
 
 
 @pytest.mark.parametrize("kind", ["torn", "unknown"])
-def test_a_failed_in_flight_update_is_retried_and_replies_continue(shared, kind, monkeypatch):
+def test_a_failed_in_flight_update_is_retried_and_replies_continue(shared_sampler, kind, monkeypatch):
     original_write, failures = ServedWeights.write, []
 
     def write(self, path, state):
         result = original_write(self, path, state)
-        if not failures and shared.backend.replicas[0].pending:
+        if not failures and shared_sampler.backend.replicas[0].pending:
             failures.append(kind)
             if kind == "unknown":  # vLLM raises after it has loaded some tensors
                 save_file({**load_file(path), "transformer.h.9.ln_1.weight": torch.zeros(64)}, path)
@@ -197,52 +213,57 @@ def test_a_failed_in_flight_update_is_retried_and_replies_continue(shared, kind,
     def digest(path):
         result = file_digest(path)
         if failures == ["torn"]:
-            failures.append("so")
+            failures.append("damaged")
             path.write_bytes(path.read_bytes()[:-8])
         return result
 
-    def wrong(self, replica, what):
-        troubles.append(what)
-        real(self, replica, what)
+    def record_refusal(self, replica, reason):
+        refusals.append(reason)
+        original_count_refusal(self, replica, reason)
 
-    real, troubles = FailureLimits.count_refusal, []
-    monkeypatch.setattr(FailureLimits, "count_refusal", wrong)
+    original_count_refusal, refusals = FailureLimits.count_refusal, []
+    monkeypatch.setattr(FailureLimits, "count_refusal", record_refusal)
     monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
-    assert sample_with_updates(shared, true_at_every(4, shared), max_updates=2)[1] > 1
+    assert sample_with_updates(shared_sampler, true_at_every(4, shared_sampler), max_updates=2)[1] > 1
     assert (
-        len(troubles) == 1
-        and ("has other content than was written" if kind == "torn" else "h.9") in troubles[0]
-        and shared.backend.limits.num_lost == 0
+        len(refusals) == 1
+        and ("has other content than was written" if kind == "torn" else "h.9") in refusals[0]
+        and shared_sampler.backend.limits.num_lost == 0
     )
 
 
-def test_requests_of_a_replica_that_dies_in_an_update_are_repeated(shared):
-    (replica,) = shared.backend.replicas
-    should_kill, killed = true_at_every(3, shared), []
+def test_requests_of_a_replica_that_dies_in_an_update_are_repeated(shared_sampler):
+    (replica,) = shared_sampler.backend.replicas
+    should_kill, killed_pids = true_at_every(3, shared_sampler), []
 
     def when():
-        if replica.stage == "loading" and replica.pending and not killed:
-            killed.append(replica.pid)
+        if replica.stage == "loading" and replica.pending and not killed_pids:
+            killed_pids.append(replica.pid)
             os.kill(replica.pid, signal.SIGKILL)
-        return not killed and should_kill()
+        return not killed_pids and should_kill()
 
-    num_lost = shared.backend.limits.num_lost
-    assert sample_with_updates(shared, when)[0] > 1
-    assert killed and shared.backend.limits.num_lost == num_lost + 1
+    num_lost = shared_sampler.backend.limits.num_lost
+    assert sample_with_updates(shared_sampler, when)[0] > 1
+    assert killed_pids and shared_sampler.backend.limits.num_lost == num_lost + 1
 
 
-def test_engines_listen_only_on_loopback_and_a_killed_one_loses_no_reply(shared):
-    first, num_lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.num_lost
-    (replica,) = shared.backend.replicas
+def test_engines_listen_only_on_loopback_and_a_killed_one_loses_no_reply(shared_sampler):
+    expected_replies, num_lost = (
+        sample(shared_sampler, make_requests(), PARAMS, STOP),
+        shared_sampler.backend.limits.num_lost,
+    )
+    (replica,) = shared_sampler.backend.replicas
     children = subprocess.run(
         ["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False
     ).stdout.split()
     assert listening([replica.pid, *children]) <= {"0100007F"}
-    pending = shared.submit(make_requests(), PARAMS, STOP)
+    pending = shared_sampler.submit(make_requests(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
     replies = dict(pair for pairs in pending for pair in pairs)
-    assert [replies[index] for index in range(48)] == first and shared.backend.limits.num_lost == num_lost + 1
+    assert [
+        replies[index] for index in range(48)
+    ] == expected_replies and shared_sampler.backend.limits.num_lost == num_lost + 1
 
 
 RUN = {
@@ -264,10 +285,12 @@ CHAT = {
 }
 
 
-@pytest.mark.parametrize("way", ["tiny", "adapters"])
-def test_in_every_step_of_a_run_log_probs_equal_the_learners(way, llama, tmp_path):
+@pytest.mark.parametrize("model_kind", ["tiny", "adapters"])
+def test_in_every_step_of_a_run_log_probs_equal_the_learners(model_kind, llama, tmp_path):
     settings = (
-        {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
+        {"model": {"heads": 2}}
+        if model_kind == "tiny"
+        else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
     )
     config = resolve({**RUN, **settings, "learner": {"learning_rate": 0.01}})
     run(tmp_path / "run", config)

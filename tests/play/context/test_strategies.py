@@ -22,7 +22,7 @@ from sparring.testing.context import Letters
 REPLY = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
 
 
-def test_full_shows_everything():
+def test_the_strategy_full_shows_the_whole_past():
     for request in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", is_retry=True)):
         assert full(request) == ContextWindow(request.past, request.text)
 
@@ -83,7 +83,7 @@ def test_markov_sends_view_and_question_by_hand():
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
 
 
-def test_markov_sends_a_retry_the_same_prompt():
+def test_markov_repeats_the_prompt_for_a_retry():
     assert markov(context_seen("x", "y", is_retry=True)) == markov(context_seen("x", "y")) == ContextWindow((), "Y")
 
 
@@ -206,8 +206,8 @@ def test_in_episodes_a_window_bounds_the_prompts(context_game, check_ids_sent):
         sokoban = context_game("sokoban", SOKOBAN, {"name": name, **options})
         episodes = sokoban.play()
         check_ids_sent(sokoban, episodes)
-        packed = pack(episodes)
-        assert sorted(packed.turn_of.tolist()) == [
+        batch = pack(episodes)
+        assert sorted(batch.turn_of.tolist()) == [
             row for row, num_tokens in enumerate(num_sampled_tokens(episodes)) for _ in range(num_tokens)
         ]
         max_prompt_lengths[name] = max(map(len, sokoban.recorder.sent))

@@ -79,7 +79,7 @@ def test_a_memory_is_requested_at_the_limit_of_tokens():
 
 
 @given(st.integers(0, 9), st.integers(10, 20))
-def test_before_a_memory_is_due_it_equals_full(count, every):
+def test_before_the_first_memory_summary_equals_full(count, every):
     request = context_seen(*map(str, range(count + 1)))
     assert summary(request, every=every) == full(request)
 
@@ -88,11 +88,13 @@ def test_before_a_memory_is_due_it_equals_full(count, every):
 def test_the_newest_memory_and_the_exchanges_after_it_are_shown(memories, every, opening):
     request = context_seen(*map(str, range(len(memories) + 1)))
     is_memory = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
-    past = tuple(exchange._replace(is_memory=memory) for exchange, memory in zip(request.past, is_memory, strict=True))
-    window = summary(request._replace(past=past, is_retry=True), every=every, opening=opening)
+    exchanges = tuple(
+        exchange._replace(is_memory=memory) for exchange, memory in zip(request.past, is_memory, strict=True)
+    )
+    window = summary(request._replace(past=exchanges, is_retry=True), every=every, opening=opening)
     last_memory = max((index for index, memory in enumerate(is_memory) if memory), default=0)
     shown_exchanges = [int(exchange.prompt) for exchange in window.past]
-    assert shown_exchanges == ([0] if opening and last_memory else []) + list(range(last_memory, len(past)))
+    assert shown_exchanges == ([0] if opening and last_memory else []) + list(range(last_memory, len(exchanges)))
 
 
 def test_the_request_has_the_style_of_the_environment_unless_given():
@@ -103,7 +105,7 @@ def test_the_request_has_the_style_of_the_environment_unless_given():
     assert summary(request._replace(is_retry=True), every=1) == ContextWindow(request.past, "y")
 
 
-def test_without_every_and_tokens_it_is_refused():
+def test_summary_without_every_and_tokens_is_refused():
     with pytest.raises(ConfigError, match="never write a memory; write every: 4"):
         summary(context_seen("x"), every=None)
     config = {
@@ -165,13 +167,13 @@ def test_a_memory_gets_the_later_return_and_its_tokens_are_packed(sokoban_and_ep
         replace(episode, turns=(*episode.turns[:-1], episode.turns[-1]._replace(rewards={"game": 1.0})))
         for episode in episodes
     ]
-    table, packed = turn_table(episodes), pack(episodes)
+    table, batch = turn_table(episodes), pack(episodes)
     turns = [turn for episode in episodes for turn in episode.turns]
     is_memory = np.array([turn.event == "memory" for turn in turns])
     assert (
         table.legal[is_memory].all() and (table.action[is_memory] == -1).all() and (table.n_tokens[is_memory] > 0).all()
     )
-    assert np.isin(np.flatnonzero(is_memory), packed.turn_of).all()
+    assert np.isin(np.flatnonzero(is_memory), batch.turn_of).all()
     credit = bind("credit", "rloo")(replace(table, group=np.zeros_like(table.group)), {})
     first_turns = np.flatnonzero(np.diff(table.trajectory, prepend=-1))
     assert np.array_equal(credit.advantages, credit.advantages[first_turns][table.trajectory])
@@ -194,8 +196,8 @@ def test_memories_are_not_judged_or_rewarded(sokoban_and_episodes):
     assert [value is None for value in row] == [turn.event == "memory" for turn in episode.turns]
     episode_without = replace(episode, turns=episode.decisions)
     assert [value for value in row if value is not None] == list(call_reward(bonus, [episode_without], {})[0])
-    shaped, metrics = apply_rewards([episode], [WeightedReward(bound=bonus, weight=parse(1.0))], 0.0, gaps={})
-    assert all(("format_bonus" in turn.rewards) == (turn.event != "memory") for turn in shaped[0].turns)
+    shaped_episodes, metrics = apply_rewards([episode], [WeightedReward(bound=bonus, weight=parse(1.0))], 0.0, gaps={})
+    assert all(("format_bonus" in turn.rewards) == (turn.event != "memory") for turn in shaped_episodes[0].turns)
     assert "abstained/format_bonus" not in metrics
 
 
@@ -220,8 +222,8 @@ def test_an_episode_continued_from_any_turn_is_equal(sokoban_and_episodes):
     sokoban, (episode, *_) = sokoban_and_episodes
     for prefix_length in range(1, len(episode.turns)):
         spec = replace(sokoban.specs(1)[0], prefix=episode.turns[:prefix_length], redealt=False)
-        (continued,) = play([spec], {"learner": sokoban.agent}, retries=0)
-        assert continued == episode
+        (continued_episode,) = play([spec], {"learner": sokoban.agent}, retries=0)
+        assert continued_episode == episode
 
 
 def test_a_memory_has_no_candidates(sokoban_and_episodes):
@@ -240,8 +242,8 @@ def test_a_memory_has_no_candidates(sokoban_and_episodes):
         for turn in with_candidates_episode.turns:
             for candidate in turn.candidates:
                 assert candidate.conversation != turn.conversation and candidate.event != "memory"
-    packed = pack(with_candidates, candidates=True)
-    assert len(packed.prompt_ends) == sum(
+    batch = pack(with_candidates, candidates=True)
+    assert len(batch.prompt_ends) == sum(
         1 + len(turn.candidates) for episode in with_candidates for turn in episode.turns
     )
 
@@ -249,8 +251,8 @@ def test_a_memory_has_no_candidates(sokoban_and_episodes):
 def test_playouts_can_start_after_a_memory(sokoban_and_episodes):
     sokoban, episodes = sokoban_and_episodes
     requests = with_playouts(episodes[:2], {"sokoban": sokoban.game}, count=2, stream=sokoban.specs(1)[0].stream)
-    valued, _ = run_requests(requests, lambda specs: rollout(specs, {"learner": sokoban.agent}))
-    assert all(turn.playout is not None for episode in valued for turn in episode.turns)
+    results, _ = run_requests(requests, lambda specs: rollout(specs, {"learner": sokoban.agent}))
+    assert all(turn.playout is not None for episode in results for turn in episode.turns)
 
 
 def test_seats_that_move_at_once_write_memories_at_once(context_game, check_ids_sent):

@@ -83,7 +83,7 @@ EXACT_GRADIENT = GREEN_PROBABILITY * (1 - GREEN_PROBABILITY)
 # the share of the exact gradient that is estimated, with four leaves of which two share each first turn
 SECOND_STEP_SHARE = (
     3 / 4 - 2 * EXACT_GRADIENT / 4
-)  # a node has three other leaves if both first turns are equal, else one
+)  # a node has three other leaves if both first turns are equal, otherwise one
 
 
 @pytest.mark.always
@@ -161,11 +161,9 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     (loss / num_tokens).backward()
     expected = {name: parameter.grad.clone() for name, parameter in engine.model.network.named_parameters()}
     engine.model.network.zero_grad()
-    packed = pack(episodes)
+    batch = pack(episodes)
     losses = [WeightedLoss(bound=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
     learner = Learner(engine.model, LearnerConfig(gradient_norm=1e9), losses, temperature=1.0)
-    learner.update(
-        packed, branch_advantages[packed.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0)
-    )
+    learner.update(batch, branch_advantages[batch.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
     for name, parameter in engine.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name

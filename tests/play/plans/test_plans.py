@@ -22,13 +22,13 @@ UNIFORM_GRID = (np.arange(4000) + 0.5) / 4000
 
 @given(rise=st.floats(-2, 2), threshold=st.floats(0.01, 0.99))
 def test_the_branching_probability_is_the_threshold_plus_the_weighted_rise(rise, threshold):
-    share = np.mean([_is_chosen(draw, rise, threshold, 1.0) for draw in UNIFORM_GRID[::4]])
-    assert share == pytest.approx(min(max(threshold + rise, 0.0), 1.0), abs=2e-3)
+    share_of_branches = np.mean([_is_chosen(draw, rise, threshold, 1.0) for draw in UNIFORM_GRID[::4]])
+    assert share_of_branches == pytest.approx(min(max(threshold + rise, 0.0), 1.0), abs=2e-3)
 
 
 @given(draw=st.floats(0, 1, exclude_max=True), rise=st.floats(-2, 2), branches_in_a_row=st.integers(0, 30))
 def test_branching_with_a_penalty_equals_the_authors_code_of_aepo(draw, rise, branches_in_a_row):
-    """The authors' code of AEPO copies if clip((u + w * dH) * max(0, 1 - 0.05 * l)) >= 0.5; its draw u is our 1 - u."""
+    """The released code of AEPO branches if clip((u + w * dH) * max(0, 1 - 0.05 * l)) >= 0.5, with 1 - u for our draw u."""
     factor = max(0.0, 1.0 - 0.05 * branches_in_a_row)
     authors_value = ((1.0 - draw) + rise) * factor
     if abs(authors_value - 0.5) > 1e-9:
@@ -126,7 +126,7 @@ def test_the_first_surprise_is_the_mean_over_games_from_the_start():
         episode_of_surprises([[2.0], [0.8]]),
     )
     assert branch(2, games, STREAM_OF_BRANCH, **options) == [Origin(0, 1)]
-    # the first turn of a branch does not count in the mean
+    # the mean excludes the first turn of a branch
     games_with_branch = (
         *games,
         episode_of_surprises([[50.0], [1.2], [1.2]], origin=Origin(0, 1)),
@@ -221,7 +221,7 @@ def test_a_tree_of_two_by_two_by_hand():
     num_extra_turns=st.integers(0, 2),
 )
 def test_every_node_of_the_tree_has_its_number_of_children(branching, segment, num_extra_turns):
-    """Each game has its own number as its only action, so that continuations can be distinguished."""
+    """The only action of a game is its number, so that continuations can be distinguished."""
     length, group_size = (len(branching) - 1) * segment + 1 + num_extra_turns, math.prod(branching)
     games = []
     while len(games) < group_size:

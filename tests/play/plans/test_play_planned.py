@@ -91,7 +91,7 @@ def test_the_number_of_games_in_flight_changes_nothing(name, plan, size):
 @pytest.mark.parametrize(("plan", "size"), CASES, ids=IDS)
 @pytest.mark.parametrize("rule", ["retry", "random"])
 def test_shared_turns_are_equal_token_by_token_and_chance_agrees(rule, plan, size):
-    """Two games of a group with equal turns so far see the same next observation, chance included."""
+    """Games of a group whose turns so far are equal see equal next observations, also after chance."""
     game = make_game("leduc_poker", illegal={"rule": rule})
     episodes, _, waves = play_by_plan(
         plan_of(plan[0], **plan[1]),
@@ -120,8 +120,8 @@ def test_shared_turns_are_equal_token_by_token_and_chance_agrees(rule, plan, siz
 
 
 class BreakingRules:
-    def __init__(self, game, broken):
-        self.game, self.broken, self.plays = game, broken, 0
+    def __init__(self, game, rule):
+        self.game, self.broken, self.plays = game, rule, 0
 
     def __getattr__(self, name):
         return getattr(self.game, name)
@@ -177,7 +177,7 @@ def test_a_plan_without_branches_gives_the_games_without_a_plan(plan):
 
 
 def test_blocks_with_one_initial_state_are_planned_separately():
-    """With rollout.starts a group has several blocks, each with its own budget of games."""
+    """With rollout.starts a group has several blocks. Each block has a budget of games."""
     game = make_game("needle_chain", options=SHORT_CHAIN)
     specs = [replace(spec, group_id=0) for spec in make_specs(game, 8, name="reader", group_size=4)]
     episodes, metrics, waves = play_by_plan(
@@ -193,9 +193,9 @@ def test_a_failed_block_drops_all_blocks_of_its_group():
 
     # play 5 is in the second wave of the second block
     game = BreakingRules(make_game("needle_chain", options=SHORT_CHAIN), lambda play: play == 5)
-    due = [replace(spec, group_id=spec.group_id // 2) for spec in make_specs(game, 6, name="r", group_size=2)]
-    first_stream = due[0].stream.child("plan").key
-    episodes, _, waves = play_by_plan(plan, due, {"r": random()}, group_size=2, retries=0)
+    specs = [replace(spec, group_id=spec.group_id // 2) for spec in make_specs(game, 6, name="r", group_size=2)]
+    first_stream = specs[0].stream.child("plan").key
+    episodes, _, waves = play_by_plan(plan, specs, {"r": random()}, group_size=2, retries=0)
     assert [len(wave) for wave in waves] == [4, 2] and [spec.group_id for spec in waves[0]] == [0, 0, 0, 1]
     assert [episode.group_id for episode in episodes] == [1] * 2
 

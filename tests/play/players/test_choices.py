@@ -86,7 +86,7 @@ def test_scripted_moves_are_replied_in_order_even_if_illegal():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
     assert reply_of_scripted(state, moves=["b2", "nonsense"]) == "b2"
     state.apply("b2")
-    # the first turn of the other seat: illegal, but replied as written
+    # the opponent's first turn: the reply is illegal and unchanged
     assert reply_of_scripted(state, moves=["b2"]) == "b2"
     state.apply("a1")
     assert reply_of_scripted(state, moves=["b2", "nonsense"]) == "nonsense"
@@ -106,7 +106,7 @@ def scripted_player(**options):
     return registry.bind("players", "scripted", options)()
 
 
-def test_a_player_by_preference_plays_every_attempt_the_same():
+def test_a_player_by_preference_plays_all_attempts_equally():
     game = make_game("trial", options={"environment": {"name": "tic_tac_toe"}, "reflect": False, "redeal": "fresh"})
     moves = {}
     (episode,) = play(
@@ -118,11 +118,11 @@ def test_a_player_by_preference_plays_every_attempt_the_same():
     assert len(moves) == 6
     for seat in (0, 1):
         assert moves[0, seat] == moves[1, seat] == moves[2, seat]
-    taken = []
+    actions = []
     for index, cell in enumerate(turn.action for turn in episode.turns if turn.attempt == 0):
         order = PREFERENCE[::-1] if index % 2 == 0 else PREFERENCE
-        assert cell == next(candidate_cell for candidate_cell in order if candidate_cell not in taken)
-        taken.append(cell)
+        assert cell == next(candidate_cell for candidate_cell in order if candidate_cell not in actions)
+        actions.append(cell)
 
 
 def test_a_scripted_player_gives_its_probabilities_if_the_move_is_legal():

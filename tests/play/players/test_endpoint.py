@@ -30,8 +30,8 @@ def completion_body(content="bet", tokens_in=100, tokens_out=10, **choice):
 
 
 def reply_with_last_legal(request):
-    listed = request["messages"][-1]["content"].rsplit("Legal actions: ", 1)[1].split(".", 1)[0]
-    return completion_body(f"I have thought about it. My action: {listed.rsplit(', ', 1)[-1]}")
+    action_list = request["messages"][-1]["content"].rsplit("Legal actions: ", 1)[1].split(".", 1)[0]
+    return completion_body(f"I have thought about it. My action: {action_list.rsplit(', ', 1)[-1]}")
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_whole_games_against_random(start_server):
     }
     assert first_request["messages"][0] == {"role": "system", "content": SYSTEM}
     assert first_request["messages"][1]["content"].startswith("We play Kuhn poker")
-    # later requests have the full conversation too
+    # later requests also have the full conversation
     assert all("You play as" in request["messages"][1]["content"] for request in server.requests)
 
 
@@ -284,11 +284,11 @@ def test_after_a_failure_no_request_is_sent_and_pending_replies_are_cached(start
 
 
 def test_a_time_out_names_the_option(start_server):
-    released = threading.Event()
-    server = start_server(lambda number, request: released.wait(20) and completion_body())
+    release = threading.Event()
+    server = start_server(lambda number, request: release.wait(20) and completion_body())
     with pytest.raises(RolloutError, match=rf"{server.url}.*did not answer within timeout=0\.05 seconds, 1 try"):
         make_agent(server, timeout=0.05).act(first_turns(1))
-    released.set()
+    release.set()
 
 
 def test_an_unreachable_server_is_an_error(start_server):
@@ -345,7 +345,7 @@ def test_an_interrupted_evaluation_uses_its_cache(start_server, tmp_path):
     ):
         play(specs_against_random(12), make_agents())
     num_answered = len(server.requests) - 1
-    # the concurrent reply is stored too
+    # the concurrent reply is also stored
     assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == num_answered >= 7
     is_down[0] = False
     resumed_agent = make_agents()

@@ -13,7 +13,7 @@ STREAM = Stream.from_seed(0)
 
 
 def play_after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
-    """Return a play in which the other seat has thrown ``throws`` and this seat rock."""
+    """Return a play in which the opponent has thrown ``throws`` and this seat always rock."""
     rounds_option = "attempts" if combinator == "trial" else "rounds"
     extra_options = {"carry": ["left", "right"], "reflect": False} if combinator == "trial" else {}
     state = make_game(
@@ -32,22 +32,22 @@ def play_after(combinator, *throws, name="rock_paper_scissors", seat=0, **option
         (("rock",), {"paper"}),
         (("scissors",), {"rock"}),
         (("rock", "rock", "paper"), {"paper"}),
-        (("rock", "paper"), {"paper"}),  # the answer wins once and draws once
+        (("rock", "paper"), {"paper"}),  # the best response wins once and draws once
         (("rock", "paper", "scissors"), {"rock", "paper", "scissors"}),
         ((), {"rock", "paper", "scissors"}),
     ],
 )
-def test_it_plays_the_best_response_to_earlier_throws(combinator, seat, throws, best):
+def test_fictitious_play_is_the_best_response_to_earlier_throws(combinator, seat, throws, best):
     state = play_after(combinator, *throws, seat=seat)
     counts = Counter(AGENT.choose(state, seat, STREAM.child(number)) for number in range(60))
     assert set(counts) == best and min(counts.values()) >= 60 / len(best) / 2
 
 
-def test_in_the_game_of_five_throws_it_plays_the_best_response():
+def test_fictitious_play_is_the_best_response_in_the_game_of_five_throws():
     assert AGENT.choose(play_after("trial", "rock", "scissors", name="rps_spock_lizard"), 0, STREAM) == "spock"
 
 
-def test_its_note_is_the_example_of_the_prompt():
+def test_the_note_of_fictitious_play_is_the_example_of_the_prompt():
     state = play_after(
         "trial", "paper", reflect=True, environment={"name": "rock_paper_scissors", "options": {"style": "full"}}
     )

@@ -62,16 +62,16 @@ def test_the_bot_does_not_use_the_card_of_the_other_seat():
 @pytest.mark.parametrize(
     ("combinator", "options"), [("trial", {"attempts": 3}), ("repeated", {"rounds": 3}), ("talk", {})]
 )
-def test_inside_combinators_it_plays_the_inner_game(combinator, options):
+def test_inside_combinators_the_bot_plays_the_base_game(combinator, options):
     play = make_game(combinator, options={**KUHN, **options}).reset(Stream.from_seed(3))
     bot, stream, cards_and_bets, turn_number = make_bot(style="aggressive"), Stream.from_seed(4), set(), 0
     while not play.done:
         (seat,) = play.due()
         legal = play.legal(seat)
         if legal is not None:
-            inner = play.play
-            card = CARDS[inner.trail[seat].action]
-            is_after_bet = "bet" in [inner.game.words[event.action] for event in inner.trail[2:]]
+            base_play = play.play
+            card = CARDS[base_play.trail[seat].action]
+            is_after_bet = "bet" in [base_play.game.words[event.action] for event in base_play.trail[2:]]
             bet_probability = BET_PROBABILITIES["aggressive"][is_after_bet][CARDS.index(card)]
             assert chances_of("aggressive", bot, play, seat) == {"pass": 1 - bet_probability, "bet": bet_probability}
             cards_and_bets.add((card, is_after_bet))

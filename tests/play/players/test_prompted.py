@@ -55,7 +55,7 @@ def test_players_of_one_model_share_its_weights(chat_folder):
 
 
 def test_every_declared_end_token_ends_a_reply_and_adds_probability(chat_folder, tmp_path):
-    """An end id that is no special token is ignored, as it may be a default of the library."""
+    """An end id that is no special token is ignored, because it may be a default of the library."""
     shutil.copytree(chat_folder, tmp_path / "model")
     agent = prompted(model=str(chat_folder))
     (end_id,), (other_end_id,) = (

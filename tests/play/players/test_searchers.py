@@ -86,7 +86,7 @@ def test_the_scheduler_needs_the_optimal_number_of_steps(options):
 
 
 @pytest.mark.parametrize("options", [{"shape": "independent", "handout": 0}, {"shape": "chain"}])
-def test_with_spare_steps_the_schedule_is_still_short_and_narrow(options):
+def test_the_schedule_is_short_and_narrow_even_with_spare_steps(options):
     for seed in range(10):
         play = play_dag_search(scheduler(), seed, slack=5.0, **options)
         assert play.critical_steps == play.schedule.best().steps

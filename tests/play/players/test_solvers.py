@@ -53,7 +53,7 @@ def test_the_policy_equals_that_of_openspiel(name, options, variant):
 
 
 def test_a_game_of_one_seat_is_solved():
-    """OpenSpiel's solver gives 0.5 here, as it skips actions of probability 0, which a single seat would still need."""
+    """OpenSpiel's solver gives 0.5, because it skips actions of probability 0, which a deviating seat uses."""
     game = make_game("urn", options={"urns": 2, "draws": 2})
     policy = cfr_solver(iterations=200).policy(game)
     (value,) = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy])
@@ -101,7 +101,7 @@ def state_after(*moves, name="tic_tac_toe"):
 
 
 @pytest.mark.parametrize("options", [{}, {"solve": True}, {"rollouts": 4, "uct_c": 1.4}])
-def test_it_takes_a_win_and_blocks_a_loss(options):
+def test_mcts_takes_a_win_and_blocks_a_loss(options):
     agent = mcts_player(simulations=1000, **options)
     for seed in range(5):
         stream = Stream.from_seed(seed)
@@ -154,8 +154,8 @@ def test_values_are_those_of_the_seat_to_move():
 def test_the_share_of_random_moves_is_the_option():
     state, stream, agent = state_after("a1", "b1"), Stream.from_seed(1), minimax_player(random_moves=0.4)
     actions = [agent.choose(state, 0, stream.child(number)) for number in range(4000)]
-    for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
-        assert actions.count(action) / 4000 == pytest.approx(share, abs=0.03)
+    for action, probability in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
+        assert actions.count(action) / 4000 == pytest.approx(probability, abs=0.03)
     assert {agent.choose(state, 0, stream.child(number)) for number in range(200)} == set(state.legal_actions())
     with pytest.raises(
         ConfigError,

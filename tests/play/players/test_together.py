@@ -161,8 +161,11 @@ def test_an_agent_acts_by_its_stated_probabilities_also_in_combinators(name, opt
             assert list(chances) == list(play.legal(seat)) and sum(chances.values()) == pytest.approx(1)
             turns = [PendingTurn(play, seat, ROOT.child(number), past=tuple) for number in range(NUM_DRAWS)]
             counts = Counter(reply.text for reply in agent.act(turns))
-            for action, share in chances.items():
-                assert abs(counts[action] / NUM_DRAWS - share) < 5 * (share * (1 - share) / NUM_DRAWS) ** 0.5 + 1e-12, (
+            for action, probability in chances.items():
+                assert (
+                    abs(counts[action] / NUM_DRAWS - probability)
+                    < 5 * (probability * (1 - probability) / NUM_DRAWS) ** 0.5 + 1e-12
+                ), (
                     play,
                     action,
                 )

@@ -23,7 +23,7 @@ def test_actions_at_night():
     play_of_seven = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))
     assert bot.chances(play_of_seven, 3) == {"p4": 1.0}  # the doctor p4 protects itself
     play_of_seven.step({0: "p6", 2: "p1", 3: "p4"})
-    assert bot.chances(play_of_seven, 1) == {"p6": 1.0}  # the victim that the other wolf proposes
+    assert bot.chances(play_of_seven, 1) == {"p6": 1.0}  # the proposed victim of the other wolf
 
 
 def test_talking_wolves_name_a_victim_and_follow_each_other():
@@ -79,7 +79,7 @@ def test_speeches_and_votes_by_style(style, wolf_speeches, seer_speeches, villag
     assert set(bot.chances(play, 3)) == villager_speeches
     play.step({3: "silence"})
     assert bot.chances(play, 1) == bot.chances(play, 3) == {"p1": 1.0}
-    # an accused villager would vote against the accuser, so the wolf does the same
+    # an accused villager votes against the accuser, so the wolf does this as well
     assert bot.chances(play, 0) == {"p2": 1.0}
 
 
@@ -121,7 +121,7 @@ def test_free_text_is_read_by_its_meaning(speech, votes):
 
 
 @pytest.mark.parametrize("sentences", [False, True])
-def test_it_speaks_in_phrases_or_in_sentences_of_equal_meaning(sentences):
+def test_the_bot_speaks_in_phrases_or_in_sentences_of_equal_meaning(sentences):
     play, bot = play_after_first_night(style="full", speech="text"), werewolf_bot(sentences=sentences)
     play.step({0: "I have nothing to say."})
     texts = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}

@@ -79,9 +79,9 @@ def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
     states = enumerate_info_states(game)
     table, profile = {}, run.answer()
     for seat, plan in zip(run.world.seats, profile, strict=True):
-        for number, first, width in zip(seat.states, seat.first, seat.width, strict=True):
+        for number, first_action, width in zip(seat.states, seat.first, seat.width, strict=True):
             query = states.queries[number]
-            row = plan.policy[first : first + width].tolist()
+            row = plan.policy[first_action : first_action + width].tolist()
             table[query.seat, query.key] = dict(zip(query.legal_actions, row, strict=True))
     report = nash_conv(game, states, TabularScorer(table))
     assert report.nash_conv == pytest.approx(nash_conv_of(run), abs=1e-9)
@@ -97,10 +97,10 @@ def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
 
 
 def test_psro_uniform_with_exact_answers_is_fictitious_play():
-    uniform = run_after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
+    psro_run = run_after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
     fictitious = run_after(9, "fictitious play", KUHN)
-    assert policies(uniform) == policies(fictitious)
-    for uniform_policy, fictitious_policy in zip(uniform.answer(), fictitious.answer(), strict=True):
+    assert policies(psro_run) == policies(fictitious)
+    for uniform_policy, fictitious_policy in zip(psro_run.answer(), fictitious.answer(), strict=True):
         np.testing.assert_allclose(uniform_policy.plan, fictitious_policy.plan, atol=1e-12)
 
 
@@ -160,8 +160,8 @@ def test_anytime_psro_never_gets_worse(game):
 
 def test_steps_of_improvement_earn_more_and_tend_to_the_best_response():
     world = tree_world("leduc_poker")
-    first, opponent = (world.start(side, "random", Stream.from_seed(4)) for side in (0, 1))
-    earned, learner = [world.payoffs([first, opponent])[0]], first
+    policy, opponent = (world.start(side, "random", Stream.from_seed(4)) for side in (0, 1))
+    earned, learner = [world.payoffs([policy, opponent])[0]], policy
     for _ in range(30):
         learner = world.respond(0, [((opponent,), 1.0)], FRESH, start=learner)
         earned.append(world.payoffs([learner, opponent])[0])
@@ -249,8 +249,8 @@ def test_a_main_exploiter_is_reset_and_a_main_is_not():
         while "main_exploiter" not in [checkpoint.kind for checkpoint in league.checkpoints]:
             league.step()
         assert league.round <= 4  # by then a checkpoint must be made
-    first = run.checkpoints[0].policies
-    assert run.agents[1].policies == first and run.agents[0].policies != first
+    first_policies = run.checkpoints[0].policies
+    assert run.agents[1].policies == first_policies and run.agents[0].policies != first_policies
     assert run_without_reset.agents[1].policies != run_without_reset.checkpoints[0].policies
 
 
@@ -272,9 +272,9 @@ def test_a_level_answers_only_lower_levels():
     )
     run.step()
     other_run.step()
-    first, second = policies(run)[0], policies(other_run)[0]
-    assert first[:3] == second[:3]  # the first policy and all levels up to the changed one
-    assert first[3] != second[3]
+    run_policies, other_policies = policies(run)[0], policies(other_run)[0]
+    assert run_policies[:3] == other_policies[:3]  # the first policy and all levels up to the changed one
+    assert run_policies[3] != other_policies[3]
 
 
 def test_priorities_fall_as_members_are_beaten():

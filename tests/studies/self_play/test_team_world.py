@@ -58,35 +58,35 @@ def test_a_members_values_are_its_teams_payoff():
 def test_a_best_response_is_the_best_joint_plan():
     team_world, _ = world("example", members=3)
     all_ones = team_world.team_plan(np.eye(2)[[1, 1, 1]])
-    best = team_world.respond(0, [((all_ones,), 1.0)], Oracle(), start=all_ones)
-    assert best.rows.argmax(axis=1).tolist() == [0, 0, 0] and team_world.payoffs([best, all_ones])[0] == pytest.approx(
-        1.5
-    )
-    assert team_world.wins([best, all_ones]).tolist() == [1.0, 0.0] and team_world.wins(
+    best_response = team_world.respond(0, [((all_ones,), 1.0)], Oracle(), start=all_ones)
+    assert best_response.rows.argmax(axis=1).tolist() == [0, 0, 0] and team_world.payoffs([best_response, all_ones])[
+        0
+    ] == pytest.approx(1.5)
+    assert team_world.wins([best_response, all_ones]).tolist() == [1.0, 0.0] and team_world.wins(
         [all_ones, all_ones]
     ).tolist() == [0.5, 0.5]
 
 
 def test_update_steps_equal_the_released_code():
     team_world, _ = world("example", members=3)
-    start, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=2, rate=0.1, warm=True)
-    first = team_world.respond(
-        0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=start, self_share=1.0
+    initial, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=2, rate=0.1, warm=True)
+    after_response = team_world.respond(
+        0, [((initial,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=initial, self_share=1.0
     )
     # every member answers with action 1; first seat 0 makes a double step, then seat 1
-    assert first.rows[:, 1] == pytest.approx([0.6, 0.55, 0.55])
-    second = team_world.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
-    assert second.rows[:, 1] == pytest.approx([0.64, 0.64, 0.595])
+    assert after_response.rows[:, 1] == pytest.approx([0.6, 0.55, 0.55])
+    after_self_play = team_world.respond(0, [((initial,), 1.0)], oracle, start=initial, self_share=1.0)
+    assert after_self_play.rows[:, 1] == pytest.approx([0.64, 0.64, 0.595])
     live = team_world.respond(
-        0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=first, self_share=1.0
+        0, [((initial,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=after_response, self_share=1.0
     )
-    assert live.rows == pytest.approx(second.rows) and live.steps == second.steps == 2
+    assert live.rows == pytest.approx(after_self_play.rows) and live.steps == after_self_play.steps == 2
 
 
 def test_a_phase_ends_at_convergence_after_at_least_50_other_steps():
     team_world, _ = world("example", members=3)
-    start, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=1000, rate=0.1)
-    self_play_only = team_world.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
+    initial, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=1000, rate=0.1)
+    self_play_only = team_world.respond(0, [((initial,), 1.0)], oracle, start=initial, self_share=1.0)
     assert 30 < self_play_only.steps < 50 and self_play_only.rows[:, 1] == pytest.approx(1, abs=0.01)
-    assert team_world.respond(0, [((self_play_only,), 1.0)], oracle, start=start).steps == 51
-    assert team_world.improved(start, self_play_only.visits, oracle).steps < 50
+    assert team_world.respond(0, [((self_play_only,), 1.0)], oracle, start=initial).steps == 51
+    assert team_world.improved(initial, self_play_only.visits, oracle).steps < 50

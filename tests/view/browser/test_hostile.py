@@ -23,14 +23,14 @@ NUM_CHARACTERS = 10_000_000
 def episode_of(text):
     candidate = run_writer.turn(0, text, prompt=text, candidate=1, has_verdict=False)
     legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (candidate,)}
-    first = run_writer.turn(0, text, prompt=text, has_verdict=False, **legal)
-    second = run_writer.turn(1, text, event="illegal", prompt=text)
-    play = run_writer.episode(40, first, second, agents=(text, "learner"))
+    first_turn = run_writer.turn(0, text, prompt=text, has_verdict=False, **legal)
+    second_turn = run_writer.turn(1, text, event="illegal", prompt=text)
+    play = run_writer.episode(40, first_turn, second_turn, agents=(text, "learner"))
     return replace(play, roles=(text, "second"), game=text)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, serve):
+def server_url(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     hostile = run_writer.write_run(folder / NAME, steps=())
     run_writer.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
@@ -42,8 +42,8 @@ def served(tmp_path_factory, serve):
         run_writer.episode(41, run_writer.turn(0, "x" * NUM_CHARACTERS, has_verdict=False)),
     ]
     run_writer.write_step(hostile, 10, plays)
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
 VIEWS = {
@@ -60,8 +60,8 @@ ACTIVE_ELEMENTS = "script, iframe, object, embed, svg [onload], img:not(.board),
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_texts_of_a_run_are_not_read_as_script_or_markup(visitor, served, name):
-    page = visitor.open(served, VIEWS[name])
+def test_texts_of_a_run_are_shown_as_text_without_scripts_or_markup(visitor, server_url, name):
+    page = visitor.open(server_url, VIEWS[name])
     page.wait_for_timeout(150)
     assert page.evaluate("() => window.hit") is None
     assert "Sparring" in page.title()
@@ -71,8 +71,8 @@ def test_texts_of_a_run_are_not_read_as_script_or_markup(visitor, served, name):
         assert "onerror=window.hit=1>" in page.inner_text("#view")
 
 
-def test_invisible_characters_are_shown_and_long_replies_are_truncated(visitor, served):
-    page = visitor.open(served, VIEWS["replay"])
+def test_invisible_characters_are_shown_and_long_replies_are_truncated(visitor, server_url):
+    page = visitor.open(server_url, VIEWS["replay"])
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
     assert "\u202e" not in page.inner_text("#view")
@@ -80,15 +80,15 @@ def test_invisible_characters_are_shown_and_long_replies_are_truncated(visitor, 
         "() => [...document.querySelectorAll('.text')].every((one) => getComputedStyle(one).unicodeBidi === 'isolate')"
     )
     assert isolated
-    page = visitor.open(served, "?view=replay&run=0&step=10&episode=41")
+    page = visitor.open(server_url, "?view=replay&run=0&step=10&episode=41")
     text = "() => document.querySelector('article.turn .reply').textContent.length"
     assert page.evaluate(text) < 21_000
     page.click("text=show all 10.0 M characters", timeout=30_000)  # the browser lays out 10 MB
     assert page.evaluate(text) >= NUM_CHARACTERS
 
 
-def test_the_exported_page_runs_no_script_of_the_run(visitor, served, tmp_path):
-    page = visitor.open(served, VIEWS["replay"])
+def test_the_exported_page_runs_no_script_of_the_run(visitor, server_url, tmp_path):
+    page = visitor.open(server_url, VIEWS["replay"])
     with page.expect_download() as download_info:
         page.keyboard.press("e")
     file = tmp_path / "replay.html"
@@ -106,17 +106,17 @@ def test_the_exported_page_runs_no_script_of_the_run(visitor, served, tmp_path):
     assert num_active == 0
 
 
-def test_texts_of_runs_and_addresses_are_shown_unchanged(visitor, served):
-    page = visitor.open(served, VIEWS["without colour"])
+def test_texts_of_runs_and_addresses_are_shown_unchanged(visitor, server_url):
+    page = visitor.open(server_url, VIEWS["without colour"])
     text = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
-    hidden = {
+    invisible_characters = {
         character: f"U+{ord(character):04X}" for character in MISLEADING_CHARACTERS if not character.isprintable()
     }
-    expected = "".join(hidden.get(character, character) for character in HOSTILE_TEXT)
+    expected = "".join(invisible_characters.get(character, character) for character in HOSTILE_TEXT)
     assert json.dumps(text) == json.dumps(expected)
     visitor.allowed = ("400", "404")
-    page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
+    page = visitor.open(server_url, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
     page.wait_for_selector("[role=alert]")
-    page.goto(f"{served.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E")
+    page.goto(f"{server_url.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E")
     page.wait_for_selector("[role=alert]")
     assert page.evaluate("() => window.hit") is None

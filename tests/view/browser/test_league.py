@@ -12,9 +12,9 @@ EVIL = "<img src=x onerror=window.hit=1>\u202e"
 
 
 def book(**results):
-    ends = Results(**results)
+    counts = Results(**results)
     pairs = (("learner", "past-000020"), ("past-000020", "learner"))
-    return Payoffs({Row("kuhn_poker", 0, *map(ref, pair)): ends for pair in pairs}).to_json()
+    return Payoffs({Row("kuhn_poker", 0, *map(ref, pair)): counts for pair in pairs}).to_json()
 
 
 def write_league(folder):
@@ -33,16 +33,16 @@ def write_league(folder):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, serve):
+def server_url(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     write_league(folder / "kuhn")
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
-def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
-    page = visitor.open(served, "?view=league", theme=theme, width=width)
+def test_the_tree_is_drawn_in_words_and_by_keys(visitor, server_url, theme, width):
+    page = visitor.open(server_url, "?view=league", theme=theme, width=width)
     page.wait_for_selector(".tree svg a")
     text = page.inner_text(".tree-said")
     assert "learner, step 30" in text and "past-000030" in text
@@ -58,8 +58,8 @@ def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
     assert page.evaluate("() => window.hit") is None
 
 
-def test_tree_cells_and_tables_have_descriptions(visitor, served):
-    page = visitor.open(served, "?view=league")
+def test_tree_cells_and_tables_have_descriptions(visitor, server_url):
+    page = visitor.open(server_url, "?view=league")
     page.click(".tree summary")
     rows = page.locator(".tree tbody tr")
     assert rows.count() == 5  # the initial weights, three snapshots, the learner
@@ -79,8 +79,8 @@ def test_tree_cells_and_tables_have_descriptions(visitor, served):
 def test_a_run_without_a_league_shows_one_sentence(visitor, serve, tmp_path):
     run_writer.write_run(tmp_path / "mirror")
     write_league(tmp_path / "league")
-    with serve(tmp_path) as served:
-        page = visitor.open(served, "?view=league&run=1")
+    with serve(tmp_path) as server_url:
+        page = visitor.open(server_url, "?view=league&run=1")
         text = page.inner_text("#view")
         assert "This run has no league: mirror self-play." in text and "docs/league.md" in text
         for word in ("Meta-strategy", "Family tree", "Win rate", "win rate", "Members"):
@@ -121,9 +121,9 @@ def write_sides(folder):
     config = run / "config.yaml"
     config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
     rows = {}
-    for i, payoffs in enumerate(((0.6, 0), (0.2, 0.4))):
-        for j, payoff in enumerate(payoffs):
-            for seat, member, opponent, sign in ((0, i, j, 1), (1, j, i, -1)):
+    for index, payoffs in enumerate(((0.6, 0), (0.2, 0.4))):
+        for column, payoff in enumerate(payoffs):
+            for seat, member, opponent, sign in ((0, index, column, 1), (1, column, index, -1)):
                 row = Row("kuhn_poker", seat, ref(NAMES[member]), ref(NAMES[opponent]))
                 rows[row] = Results(games=100, draws=100, returns=sign * 100 * payoff)
     folder_of_step = run / "checkpoints" / "step_000030"
@@ -136,8 +136,8 @@ def write_sides(folder):
 def separate_sides(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("apart")
     write_sides(folder / "kuhn")
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
 @pytest.mark.parametrize("width", [1366, 390])
@@ -163,8 +163,8 @@ def cyclic_payoffs(tmp_path_factory, serve):
     """Serve a run whose members beat each other in a circle."""
     folder = tmp_path_factory.mktemp("cyclic")
     write_cyclic_payoffs(folder / "kuhn")
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)

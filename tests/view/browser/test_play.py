@@ -13,15 +13,15 @@ START = 60_000  # milliseconds that the playing process may take to start
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, serve):
+def server_url(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     run_writer.write_run(folder / "kuhn")
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
-def begin_play(visitor, served, environment, against="random", seat=0, **options):
-    page = visitor.open(served, PLAY.format(environment, against, seat), loaded=False, **options)
+def begin_play(visitor, server_url, environment, opponent="random", seat=0, **options):
+    page = visitor.open(server_url, PLAY.format(environment, opponent, seat), loaded=False, **options)
     page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
     return page
 
@@ -31,8 +31,8 @@ def press(page, key, selector):
     page.wait_for_selector(selector, timeout=START)
 
 
-def test_poker_is_played_to_the_end_by_keys(visitor, served):
-    page = begin_play(visitor, served, "kuhn_poker", "cfr")
+def test_poker_is_played_to_the_end_by_keys(visitor, server_url):
+    page = begin_play(visitor, server_url, "kuhn_poker", "cfr")
     assert "We play Kuhn poker" in page.inner_text("details.rules[open]")
     assert "Your card is the Queen." in page.inner_text(".told-now")
     assert page.inner_text(".play-status").startswith("Your turn, first.")
@@ -55,8 +55,8 @@ def test_poker_is_played_to_the_end_by_keys(visitor, served):
     assert "second: you" in page.inner_text(".sitter.you")
 
 
-def test_typed_text_is_escaped_and_a_reload_keeps_the_episode(visitor, served):
-    page = begin_play(visitor, served, "talk")
+def test_typed_text_is_escaped_and_a_reload_keeps_the_episode(visitor, server_url):
+    page = begin_play(visitor, server_url, "talk")
     page.keyboard.type("<img src=x onerror='window.hit=1'> \u202e h1")
     press(page, "Enter", ".play-body[data-turn='1.1'][data-phase=yours]")
     assert "<img src=x" in page.inner_text(".so-far") and "U+202E" in page.inner_text(".so-far")
@@ -67,16 +67,16 @@ def test_typed_text_is_escaped_and_a_reload_keeps_the_episode(visitor, served):
     page.wait_for_selector(".ending .note:has-text('no oracle')")
 
 
-def test_an_illegal_action_is_reported_beside_the_input(visitor, served):
-    page = begin_play(visitor, served, "sudoku", "", theme="dark", width=390)
+def test_an_illegal_action_is_reported_beside_the_input(visitor, server_url):
+    page = begin_play(visitor, server_url, "sudoku", "", theme="dark", width=390)
     page.keyboard.type("nonsense")
     press(page, "Enter", "[role=alert]:has-text('is not an action of this game')")
     assert page.input_value(".say") == "nonsense"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_choices_start_an_episode_and_external_links_do_not(visitor, served):
-    page = visitor.open(served, "?view=play&run=", loaded=False)
+def test_choices_start_an_episode_and_external_links_do_not(visitor, server_url):
+    page = visitor.open(server_url, "?view=play&run=", loaded=False)
     page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
     page.select_option("select[name=environment]", "tic_tac_toe")
     page.wait_for_selector("select[name=against] option[value=minimax]", state="attached")
@@ -86,17 +86,17 @@ def test_choices_start_an_episode_and_external_links_do_not(visitor, served):
     press(page, "Enter", ".play-body[data-phase=yours]")
     assert "O: you" in page.inner_text(".sitter.you")
     page.go_back()
-    page = visitor.open(served, "?view=runs", loaded=False)
-    num_sessions = len(served.plays._sessions)
-    page.goto(served.base + PLAY.format("urn", "", 0))
+    page = visitor.open(server_url, "?view=runs", loaded=False)
+    num_sessions = len(server_url.plays._sessions)
+    page.goto(server_url.base + PLAY.format("urn", "", 0))
     page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
     assert page.input_value("select[name=environment]") == "urn"
-    assert len(served.plays._sessions) == num_sessions
+    assert len(server_url.plays._sessions) == num_sessions
 
 
 @pytest.mark.slow
-def test_an_episode_that_hangs_can_be_left(visitor, served):
-    page = begin_play(visitor, served, "simple_negotiation", "minimax")
+def test_an_episode_that_hangs_can_be_left(visitor, server_url):
+    page = begin_play(visitor, server_url, "simple_negotiation", "minimax")
     page.click(".act >> nth=1")
     page.wait_for_selector(".play-body[data-phase=thinking]")
     page.click(".anew")
@@ -161,8 +161,8 @@ def address(run, turn=1):
 
 
 def test_the_policys_probabilities_are_shown_with_their_step(visitor, serve, run):
-    with serve(run) as served:
-        page = visitor.open(served, address(run))
+    with serve(run) as server_url:
+        page = visitor.open(server_url, address(run))
         page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
         text = page.inner_text(".legal-moves")
         assert "policy: learner, live weights of the checkpoint of step 1; other replies" in text
@@ -175,8 +175,8 @@ def test_without_probabilities_a_reason_is_shown(visitor, serve, run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "kuhn")
     for file in folder.glob("checkpoints/*/model.safetensors"):
         file.write_bytes(b"?")
-    with serve(folder) as served:
-        page = visitor.open(served, address(folder))
+    with serve(folder) as server_url:
+        page = visitor.open(server_url, address(folder))
         page.wait_for_selector(".legal-moves >> text=has changed", timeout=30_000)
         assert page.locator(".legal-moves .bar.chance").count() == 0
         visitor.close()  # before the server stops, as the page polls it every second

@@ -19,19 +19,19 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, serve):
+def server_url(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     for seed in range(3):
         run_writer.write_run(folder / f"kuhn-{seed}", seed=seed)
-    with serve(folder) as served:
-        yield served
+    with serve(folder) as server_url:
+        yield server_url
 
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
-def test_a_view_is_drawn(visitor, served, name, theme, width):
+def test_a_view_is_drawn(visitor, server_url, name, theme, width):
     query, heading, selector = VIEWS[name]
-    page = visitor.open(served, query, theme=theme, width=width)
+    page = visitor.open(server_url, query, theme=theme, width=width)
     assert heading in page.inner_text("h1")
     page.wait_for_selector(selector)
     assert page.get_attribute("html", "data-theme") == theme
@@ -43,18 +43,18 @@ def test_a_view_is_drawn(visitor, served, name, theme, width):
     assert unnamed == 0
 
 
-def test_the_token_leaves_the_address_and_a_missing_one_is_explained(visitor, served):
-    page = visitor.open(served, "?view=runs")
+def test_the_token_leaves_the_address_and_a_missing_one_is_explained(visitor, server_url):
+    page = visitor.open(server_url, "?view=runs")
     assert "token" not in page.url
     visitor.allowed = ("401",)
     page = visitor.context().new_page()
-    page.goto(served.base)
+    page.goto(server_url.base)
     page.wait_for_selector(".failure")
     assert "sparring view" in page.inner_text(".failure")
 
 
-def test_the_theme_can_be_switched_and_is_stored(visitor, served):
-    page = visitor.open(served, "?view=curves&metrics=loss")
+def test_the_theme_can_be_switched_and_is_stored(visitor, server_url):
+    page = visitor.open(server_url, "?view=curves&metrics=loss")
     page.click("#theme")
     assert page.get_attribute("html", "data-theme") == "dark"
     page.reload()
@@ -63,8 +63,8 @@ def test_the_theme_can_be_switched_and_is_stored(visitor, served):
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != "rgb(0, 0, 0)"
 
 
-def test_runs_are_filtered_ticked_and_compared(visitor, served):
-    page = visitor.open(served, "?view=runs")
+def test_runs_are_filtered_ticked_and_compared(visitor, server_url):
+    page = visitor.open(server_url, "?view=runs")
     page.fill("input[aria-label='filter runs']", "kuhn-1")
     page.wait_for_selector("table.runs tbody tr:nth-child(2)", state="detached")
     assert page.inner_text("table.runs tbody th a") == "kuhn-1"
@@ -77,8 +77,8 @@ def test_runs_are_filtered_ticked_and_compared(visitor, served):
     assert page.inner_text("table:has-text('Setting') tbody th") == "seed"
 
 
-def test_three_seeds_give_a_band_and_two_give_lines(visitor, served):
-    page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss")
+def test_three_seeds_give_a_band_and_two_give_lines(visitor, server_url):
+    page = visitor.open(server_url, "?view=curves&runs=0,1,2&group=1&metrics=loss")
     note = "n = 3 seeds"
     assert note in page.inner_text("[data-metric=loss] .readout")
     assert "t-interval" in page.inner_text("[data-metric=loss] .readout")
@@ -88,8 +88,8 @@ def test_three_seeds_give_a_band_and_two_give_lines(visitor, served):
     assert "kuhn-0" in text and "kuhn-1" in text
 
 
-def test_health_is_listed_and_the_axis_can_be_changed(visitor, served):
-    page = visitor.open(served, "?view=curves&runs=0&metrics=loss")
+def test_health_is_listed_and_the_axis_can_be_changed(visitor, server_url):
+    page = visitor.open(server_url, "?view=curves&runs=0&metrics=loss")
     assert page.inner_text("section:has-text('Health') tbody").count("loss is large") == 1
     page.fill("input[aria-label='find a figure']", "seconds play")
     page.click(".found button:has-text('seconds/play')")
@@ -99,8 +99,8 @@ def test_health_is_listed_and_the_axis_can_be_changed(visitor, served):
     assert "x=tokens" in page.url
 
 
-def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, served):
-    page = visitor.open(served, "?view=replay&run=0")
+def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, server_url):
+    page = visitor.open(server_url, "?view=replay&run=0")
     assert "of 12 episodes" in page.inner_text(".found-count")
     page.click("text=illegal replies")
     page.wait_for_selector(".found-count:has-text('of 3 episodes')")
@@ -110,7 +110,7 @@ def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, serv
     page.go_back()
     page.wait_for_selector("th[aria-sort=descending]:has-text('step')")
     visitor.allowed = ("400",)
-    page = visitor.open(served, "?view=replay")
+    page = visitor.open(server_url, "?view=replay")
     page.click(".filters summary")
     page.fill("[data-field=turns]", "many")
     page.press("[data-field=turns]", "Enter")
@@ -119,8 +119,8 @@ def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, serv
     assert page.input_value("[data-field=turns]") == "many"  # the form keeps its text
 
 
-def test_curves_are_drawn_by_uplot_under_the_security_policy(visitor, served):
-    page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss")
+def test_curves_are_drawn_by_uplot_under_the_security_policy(visitor, server_url):
+    page = visitor.open(server_url, "?view=curves&runs=0,1,2&group=1&metrics=loss")
     page.wait_for_selector("[data-metric=loss] canvas")
     page.hover("[data-metric=loss] .u-over", position={"x": 150, "y": 60})
     page.wait_for_selector("[data-metric=loss] .readout:has-text('mean of 3 seeds')")
@@ -144,16 +144,16 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
-    page = visitor.open(served, "?view=replay&run=0&step=30&episode=120", theme=theme)
+def test_a_pressed_button_is_legible_under_the_pointer(visitor, server_url, theme):
+    page = visitor.open(server_url, "?view=replay&run=0&step=30&episode=120", theme=theme)
     page.click(".seat-buttons button:has-text('second')")
     page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('second')")
     page.hover(".seat-buttons [aria-pressed=true]")
     assert page.eval_on_selector(".seat-buttons [aria-pressed=true]", CONTRAST) >= 4.5
 
 
-def test_filters_can_be_folded_and_buttons_have_labels(visitor, served):
-    page = visitor.open(served, "?view=replay&run=0")
+def test_filters_can_be_folded_and_buttons_have_labels(visitor, server_url):
+    page = visitor.open(server_url, "?view=replay&run=0")
     fields = page.locator("[data-field]:visible").evaluate_all("nodes => nodes.map((one) => one.dataset.field)")
     assert fields == ["step", "seat", "player", "outcome"]
     page.click(".filters summary")
@@ -161,7 +161,7 @@ def test_filters_can_be_folded_and_buttons_have_labels(visitor, served):
     page.wait_for_selector(".filters summary:has-text('More filters: illegal reply')")
     assert page.is_visible("[data-field=turns]")  # the filters stay open after a choice
     assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
-    page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
+    page = visitor.open(server_url, "?view=replay&run=0&step=30&episode=120")
     assert page.inner_text("button:has-text('Next episode')") == "Next episode J"
     page.click("button:has-text('Next episode')")
     page.wait_for_selector("h1:has-text('episode 121')")
@@ -230,8 +230,8 @@ def test_the_page_of_a_run_begins_with_a_summary(visitor, served_curves):
     page.wait_for_selector("table.plays")
 
 
-def test_several_runs_have_no_summary(visitor, served):
-    page = visitor.open(served, "?view=curves&runs=0,1&metrics=loss")
+def test_several_runs_have_no_summary(visitor, server_url):
+    page = visitor.open(server_url, "?view=curves&runs=0,1&metrics=loss")
     assert page.locator(".summary").count() == 0
 
 
@@ -241,9 +241,9 @@ TOTALS = {"workers": 3.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/ro
 @pytest.fixture(scope="module")
 def served_workers(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    first = {"worker/0/playing": 0.75, "worker/0/ready": 1.0, "worker/1/playing": 0.25}
-    second = {"worker/1/ready": 0.5, "worker/1/lost": 1.0, "lost_workers": 1.0}
-    for name, figures in (("each", {**TOTALS, **first, **second}), ("totals", TOTALS)):
+    first_metrics = {"worker/0/playing": 0.75, "worker/0/ready": 1.0, "worker/1/playing": 0.25}
+    second_metrics = {"worker/1/ready": 0.5, "worker/1/lost": 1.0, "lost_workers": 1.0}
+    for name, figures in (("each", {**TOTALS, **first_metrics, **second_metrics}), ("totals", TOTALS)):
         run = run_writer.write_run(folder / name, steps=())
         run_writer.append(run / "timing.jsonl", *({"step": n, **figures} for n in range(31, 331)))
     with serve(folder) as served_workers:
@@ -281,8 +281,8 @@ def served_runs_table(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     for name, day, seconds, rate in (("a", 3, 60.0, 0.9), ("b", 1, 7200.0, 0.7), ("c", 2, 1.0, 0.8)):
         run = run_writer.write_run(folder / name, steps=())
-        starts = [{"date": f"2026-11-0{day}T04:10:11+00:00"}]
-        (run / "provenance.json").write_text(json.dumps({"starts": starts}))
+        run_starts = [{"date": f"2026-11-0{day}T04:10:11+00:00"}]
+        (run / "provenance.json").write_text(json.dumps({"starts": run_starts}))
         run_writer.append(run / "timing.jsonl", {"step": 31, "seconds/round": seconds})
         run_writer.append(run / "metrics.jsonl", {"step": 31, "legal_rate": rate})
     event = {"step": 7, "metric": "loss", "message": LONG, "value": 12345.6, "stops": False}
@@ -296,18 +296,18 @@ def order(page):
 
 
 @pytest.mark.parametrize(
-    ("title", "down"),
+    ("title", "is_descending"),
     [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")],
 )
-def test_a_column_title_sorts_the_table(visitor, served_runs_table, title, down):
+def test_a_column_title_sorts_the_table(visitor, served_runs_table, title, is_descending):
     page = visitor.open(served_runs_table, "?view=runs")
     assert order(page) == ["a", "b", "c"]
     page.click(f"thead button:has-text('{title}')")
     page.wait_for_selector(f"th[aria-sort=descending]:has-text('{title}')")
-    assert "".join(order(page)) == down
+    assert "".join(order(page)) == is_descending
     page.click(f"thead button:has-text('{title}')")
     page.wait_for_selector(f"th[aria-sort=ascending]:has-text('{title}')")
-    assert order(page) == (list("bca") if title == "Health" else list(reversed(down)))
+    assert order(page) == (list("bca") if title == "Health" else list(reversed(is_descending)))
 
 
 def test_a_run_row_has_start_time_duration_and_health(visitor, served_runs_table):

@@ -39,20 +39,20 @@ def make_engine(**rollout):
 
 def specs_of(engine, step=0, **options):
     matchmaker = bind("league.matchmakers", "mirror")
-    fixed = {
+    options_of_starts = {
         "games": engine.environments,
         "rollout": engine.config.rollout,
         "matchmaker": matchmaker,
         "members": (),
         "root": engine.root,
     }
-    return step_specs(step, progress=0.0, **fixed, **options)
+    return step_specs(step, progress=0.0, **options_of_starts, **options)
 
 
 def test_by_weight_shares_games_and_initial_states():
     book = ArmBook([Arm("a", 0, 3.0), Arm("a", 1, 3.0), Arm("a", 2, 3.0), Arm("b", 0, 1.0), Arm("b", 1, 1.0)])
-    chosen = by_weight(book.request(4000, 0, Stream.from_seed(0)))
-    shares = np.bincount(chosen, minlength=5) / 4000
+    arms_chosen = by_weight(book.request(4000, 0, Stream.from_seed(0)))
+    shares = np.bincount(arms_chosen, minlength=5) / 4000
     assert shares == pytest.approx([0.25, 0.25, 0.25, 0.125, 0.125], abs=0.03)
 
 
@@ -61,7 +61,7 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
     assert weights[pick_by_weight(range(len(weights)), weights, target)] > 0
 
 
-def test_arms_leave_out_what_is_held_out():
+def test_arms_exclude_held_out_games():
     engine = make_engine()
     assert [arm.name for arm in make_arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
     assert [arm.name for arm in make_arms(engine.environments, 2)] == [
@@ -74,16 +74,16 @@ def test_arms_leave_out_what_is_held_out():
 
 def test_fixed_initial_states_repeat_in_every_step_and_form_groups():
     engine = make_engine(starts=3)
-    first, second = specs_of(engine), specs_of(engine, step=1)
-    deals = {spec.arm: spec.deal.key for spec in first}
+    specs, specs_of_next_step = specs_of(engine), specs_of(engine, step=1)
+    deals = {spec.arm: spec.deal.key for spec in specs}
     assert len(deals) == len(set(deals.values())) == 6
-    assert all(deals[spec.arm] == spec.deal.key for spec in second)
+    assert all(deals[spec.arm] == spec.deal.key for spec in specs_of_next_step)
     groups = {}
-    for spec in first:
+    for spec in specs:
         groups.setdefault(spec.arm, set()).add(spec.group_id)
     assert all(len(ids) == 1 for ids in groups.values())
-    assert len({spec.episode_id for spec in first + second}) == 96
-    assert len({spec.stream.key for spec in first}) == 48  # games of a group share only their initial state
+    assert len({spec.episode_id for spec in specs + specs_of_next_step}) == 96
+    assert len({spec.stream.key for spec in specs}) == 48  # games of a group share only their initial state
     fresh_specs = specs_of(make_engine())
     assert len({spec.deal.key for spec in fresh_specs}) == 24
 
@@ -118,8 +118,8 @@ def test_the_arm_book_survives_json_and_drops_old_records():
         {"a": [[step, 2, 1, 0.5, 0.5] for step in range(MAX_RECORDS)], "gone": [[0, 1, 1, 1.0, 0.0]]},
     )
     assert list(book.state) == ["a"]
-    restored = ArmBook(book.arms, json.loads(json.dumps(book.state)))
-    assert restored.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
+    restored_book = ArmBook(book.arms, json.loads(json.dumps(book.state)))
+    assert restored_book.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
     engine = make_engine()
     specs = [spec for spec in specs_of(engine) if spec.arm == "kuhn_poker"][:2]
     book.observe(turn_table(engine.play(specs).episodes), {specs[0].group_id: "a"}, 99)
@@ -145,8 +145,8 @@ def test_difficulty_by_hand():
 
 
 def test_the_floor_gives_every_arm_a_share():
-    chosen = difficulty(request(*RATES, groups=4000), floor=0.5, width=0.1)
-    assert np.bincount(chosen) / 4000 == pytest.approx([0.1, 0.1, 0.6, 0.1, 0.1], abs=0.03)
+    arms_chosen = difficulty(request(*RATES, groups=4000), floor=0.5, width=0.1)
+    assert np.bincount(arms_chosen) / 4000 == pytest.approx([0.1, 0.1, 0.6, 0.1, 0.1], abs=0.03)
 
 
 def test_records_outside_the_window_do_not_count():
@@ -157,15 +157,17 @@ def test_records_outside_the_window_do_not_count():
 
 def test_shares_of_games_hold_inside_the_band():
     arms = (Arm("a", 0, 3.0), Arm("a", 1, 3.0), Arm("b", 0, 1.0))
-    chosen = difficulty(request([record(5, 10)], [record(0, 10)], [record(5, 10)], groups=4000, arms=arms), floor=0.0)
-    assert np.bincount(chosen, minlength=3) / 4000 == pytest.approx([0.6, 0.0, 0.4], abs=0.03)
+    arms_chosen = difficulty(
+        request([record(5, 10)], [record(0, 10)], [record(5, 10)], groups=4000, arms=arms), floor=0.0
+    )
+    assert np.bincount(arms_chosen, minlength=3) / 4000 == pytest.approx([0.6, 0.0, 0.4], abs=0.03)
 
 
 def test_the_target_can_be_a_schedule():
-    bound = bind("selection.curricula", "difficulty", {"floor": 0.0, "width": 0.0}, preset="easy_to_hard")
+    rule = bind("selection.curricula", "difficulty", {"floor": 0.0, "width": 0.0}, preset="easy_to_hard")
     arm_request = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
-    assert set(bound(arm_request, progress=0.0).tolist()) == {0}
-    assert set(bound(arm_request, progress=1.0).tolist()) == {1}
+    assert set(rule(arm_request, progress=0.0).tolist()) == {0}
+    assert set(rule(arm_request, progress=1.0).tolist()) == {1}
 
 
 @settings(max_examples=30, deadline=None)
@@ -267,9 +269,9 @@ def test_signals_triage_without_signs_is_by_weight(rates, seed):
 
 def test_the_beta_posterior_by_hand():
     records = (record(1, 4, step=2), record(3, 4, step=8))
-    a, b = _posterior(records, 10, 1.0, 0.5, 0.9)
-    assert a == pytest.approx(1 + 3 * 0.9**2 + 1 * 0.5 * 0.9**8)
-    assert b == pytest.approx(1 + 1 * 0.9**2 + 3 * 0.5 * 0.9**8)
+    alpha, beta = _posterior(records, 10, 1.0, 0.5, 0.9)
+    assert alpha == pytest.approx(1 + 3 * 0.9**2 + 1 * 0.5 * 0.9**8)
+    assert beta == pytest.approx(1 + 1 * 0.9**2 + 3 * 0.5 * 0.9**8)
     assert _posterior(records, 10, 2.0, 1.0, 1.0) == (6.0, 6.0)
     assert _posterior((), 10, 0.5, 0.9, 0.9) == (0.5, 0.5)
 
@@ -310,9 +312,9 @@ def greedy_allocation(records, groups, size, exploration, confidence):
             half_width(n, s) - half_width(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n)
             for n, (_, s) in zip(counts, records, strict=True)
         ]
-        best = int(np.argmax(priorities))
-        allocation.append(best)
-        counts[best] += size
+        best_arm = int(np.argmax(priorities))
+        allocation.append(best_arm)
+        counts[best_arm] += size
     return allocation
 
 
@@ -331,8 +333,8 @@ def greedy_allocation(records, groups, size, exploration, confidence):
 def test_the_xrpo_allocator_equals_the_greedy_loop(records, groups, exploration, confidence):
     history = [[record(size=n, deviation=s * np.sqrt((n - 1) / n))] for n, s in records]
     size = max(1, round(sum(n for n, _ in records) / len(records)))
-    chosen = xrpo_allocator(request(*history, groups=groups), exploration=exploration, confidence=confidence)
-    assert chosen.tolist() == greedy_allocation(records, groups, size, exploration, confidence)
+    arms_chosen = xrpo_allocator(request(*history, groups=groups), exploration=exploration, confidence=confidence)
+    assert arms_chosen.tolist() == greedy_allocation(records, groups, size, exploration, confidence)
 
 
 def test_xrpo_allocator_by_hand():
@@ -346,8 +348,8 @@ def test_xrpo_allocator_by_hand():
     bonus = np.sqrt(np.log(7.0)) * (
         np.sqrt(1 / 2) - np.sqrt(1 / 4)
     )  # the bonus difference of the arm with fewer records
-    for exploration, first in ((0.6991 / bonus * 0.99, 0), (0.6991 / bonus * 1.01, 1)):
-        assert xrpo_allocator(request(varied, few_records), exploration=exploration).tolist() == [first]
+    for exploration, first_arm in ((0.6991 / bonus * 0.99, 0), (0.6991 / bonus * 1.01, 1)):
+        assert xrpo_allocator(request(varied, few_records), exploration=exploration).tolist() == [first_arm]
 
 
 def test_arms_never_played_come_first_and_equal_arms_alternate():

@@ -30,37 +30,43 @@ def with_differences(groups):
 
 
 @given(GROUPS, GROUPS)
-def test_rule_none_ignores_stored_games(past_groups, new_groups):
-    fresh = games(1000, *new_groups)
-    plan = none(request_of(fresh, stored_entries(games(0, *past_groups))))
+def test_the_rule_none_ignores_stored_games(past_groups, new_groups):
+    new_games = games(1000, *new_groups)
+    plan = none(request_of(new_games, stored_entries(games(0, *past_groups))))
     assert (plan.additions, plan.buffer, dict(plan.metrics)) == ((), (), {})
     buffer = ReplayBuffer(stored_entries(games(0, *past_groups)))
     assert buffer.join(
-        bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
-    ) == (list(fresh), {})
+        bind("selection.replay", "none"),
+        new_games,
+        {},
+        num_episodes=9,
+        step=1,
+        stream=Stream.from_seed(0),
+        progress=0.0,
+    ) == (list(new_games), {})
     assert buffer.entries == ()
 
 
 @given(GROUPS)
 def test_rules_with_zero_shares_equal_rule_none(new_groups):
-    fresh = games(1000, *new_groups)
+    new_games = games(1000, *new_groups)
     for plan in (
-        ssb(request_of(fresh, stored_entries(games(0, [1, -1]))), fill=0.0),
-        prioritised_replay(request_of(fresh), share=1.0),
-        r3(request_of(fresh)),
+        ssb(request_of(new_games, stored_entries(games(0, [1, -1]))), fill=0.0),
+        prioritised_replay(request_of(new_games), share=1.0),
+        r3(request_of(new_games)),
     ):
-        assert plan.additions == none(request_of(fresh)).additions
+        assert plan.additions == none(request_of(new_games)).additions
 
 
-# -- ssb and prioritised replay, which store the same
+# -- ssb and prioritised replay
 
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(0, 12), st.sampled_from([0.0, 0.5, 1.0]), SEEDS)
 def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups, num_episodes, fill, seed):
     past_groups = with_differences(past_groups)
-    buffer, fresh = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
-    plan = ssb(request_of(fresh, buffer, num_episodes=num_episodes, seed=seed), fill=fill)
+    buffer, new_games = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
+    plan = ssb(request_of(new_games, buffer, num_episodes=num_episodes, seed=seed), fill=fill)
     num_useful = sum(len(payoffs) for payoffs in with_differences(new_groups))
     target = round(fill * max(num_episodes - num_useful, 0))
     joined_payoffs = {}
@@ -88,20 +94,20 @@ def test_with_equal_groups_and_exponent_one_both_rules_draw_the_same(past_groups
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 9))
 def test_both_rules_store_whole_groups_with_differences_newest_first(past_groups, new_groups, capacity):
-    buffer, fresh = stored_entries(games(0, *with_differences(past_groups))), games(1000, *new_groups)
+    buffer, new_games = stored_entries(games(0, *with_differences(past_groups))), games(1000, *new_groups)
     plans = [
-        ssb(request_of(fresh, buffer), capacity=capacity),
-        prioritised_replay(request_of(fresh, buffer), capacity=capacity),
+        ssb(request_of(new_games, buffer), capacity=capacity),
+        prioritised_replay(request_of(new_games, buffer), capacity=capacity),
     ]
     assert plans[0].buffer == plans[1].buffer
     num_free, expected = capacity, []
-    for payoffs, first, step in reversed(
+    for payoffs, first_number, step in reversed(
         [(p, 0, 0) for p in with_differences(past_groups)] + [(p, 1000, 1) for p in new_groups if len(set(p)) > 1]
     ):
         if len(payoffs) > num_free:
             break
         num_free -= len(payoffs)
-        expected.insert(0, (payoffs, first, step))
+        expected.insert(0, (payoffs, first_number, step))
     entries = [(entry.episode.returns[0], entry.step) for entry in plans[0].buffer]
     assert entries == [(payoff, step) for payoffs, _, step in expected for payoff in payoffs]
 
@@ -129,7 +135,7 @@ def test_prioritised_draws_are_those_of_plain_loops(past_groups, alpha, num_epis
 
 @given(st.lists(st.integers(2, 5), min_size=2, max_size=5), SEEDS)
 def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
-    """A group of n games, one of which pays n and the others 0: the sum of |A| is 2 (n - 1)."""
+    """In a group of n games, one pays n and the rest 0, so the sum of |A| is 2 (n - 1)."""
     buffer = stored_entries(games(0, *[[length] + [0] * (length - 1) for length in lengths]))
     keys = [
         (-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)
@@ -143,8 +149,8 @@ def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 3), SEEDS)
 def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups, new_groups, number, seed):
-    buffer, fresh = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
-    plan = r3(request_of(fresh, buffer, seed=seed), number=number)
+    buffer, new_games = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
+    plan = r3(request_of(new_games, buffer, seed=seed), number=number)
     payoffs = {1000 + index: group_payoffs for index, group_payoffs in enumerate(new_groups)}
     for entry, group in plan.additions:
         assert len(set(payoffs[group])) == 1
@@ -161,7 +167,7 @@ def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups,
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 4))
-def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past_groups, new_groups, capacity):
+def test_r3_keeps_the_newest_games_of_each_outcome_and_of_equal_groups(past_groups, new_groups, capacity):
     plan = r3(request_of(games(1000, *new_groups), stored_by_r3(past_groups)), capacity=capacity)
     order = [(payoff, 0) for group_payoffs in past_groups for payoff in group_payoffs] + [
         (payoff, 1) for group_payoffs in new_groups for payoff in group_payoffs

@@ -45,20 +45,20 @@ def game(number, group, payoff, *, trained=(True, False)):
     )  # fmt: skip
 
 
-def games(first, *groups, step=0, **options):
+def games(first_number, *groups, step=0, **options):
     """Return groups of games with these payoffs, numbered from ``first``."""
-    number, episodes = first, []
+    number, episodes = first_number, []
     for group, payoffs in enumerate(groups):
         for payoff in payoffs:
-            episodes.append(game(number, first + group, payoff, **options))
+            episodes.append(game(number, first_number + group, payoff, **options))
             number += 1
     return tuple(episodes)
 
 
-def request_of(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
-    arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
+def request_of(new_games=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
+    arm_of = {episode.group_id: "g" for episode in new_games} if arms is None else arms
     return ReplayRequest(
-        fresh_episodes=tuple(fresh),
+        fresh_episodes=tuple(new_games),
         arm_of=arm_of,
         buffer=tuple(buffer),
         num_episodes=num_episodes,
@@ -67,10 +67,10 @@ def request_of(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None
     )
 
 
-def stored_entries(fresh, *, step=0, arm="g"):
+def stored_entries(new_games, *, step=0, arm="g"):
     """Return the buffer's games after a step in which a rule stored them all."""
-    sizes = mean_advantage_sizes(fresh)
-    return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
+    sizes = mean_advantage_sizes(new_games)
+    return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in new_games)
 
 
 def joined_numbers(plan):
@@ -89,9 +89,9 @@ def joined_numbers(plan):
 )
 def test_joined_games_were_stored_and_join_once(name, past_groups, new_groups, seed):
     rule = bind("selection.replay", name)
-    stored_games, fresh = games(0, *past_groups), games(1000, *new_groups)
+    stored_games, new_games = games(0, *past_groups), games(1000, *new_groups)
     buffer = ReplayBuffer()
-    first, _ = buffer.join(
+    batch_of_first_step, _ = buffer.join(
         rule,
         stored_games,
         {e.group_id: "g" for e in stored_games},
@@ -100,18 +100,18 @@ def test_joined_games_were_stored_and_join_once(name, past_groups, new_groups, s
         stream=Stream.from_seed(seed),
         progress=0.0,
     )
-    assert first == list(stored_games)
-    request = request_of(fresh, buffer.entries, seed=seed)
+    assert batch_of_first_step == list(stored_games)
+    request = request_of(new_games, buffer.entries, seed=seed)
     plan, second_plan = rule(request, progress=0.5), rule(request, progress=0.5)
     assert plan == second_plan
     assert len(set(joined_numbers(plan))) == len(joined_numbers(plan))
     assert all(entry in buffer.entries for entry, _ in plan.additions)
-    known_ids = {e.episode_id for e in (*stored_games, *fresh)}
+    known_ids = {e.episode_id for e in (*stored_games, *new_games)}
     assert {entry.episode.episode_id for entry in plan.buffer} <= known_ids
     batch, metrics = buffer.join(
-        rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5
+        rule, new_games, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5
     )
-    assert batch[len(plan.additions) :] == list(fresh)
+    assert batch[len(plan.additions) :] == list(new_games)
     assert len(turn_table(batch).reward) == 2 * len(batch)
     assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.additions) / max(len(batch), 1))
     assert metrics.get("buffer_size", 0.0) == len(plan.buffer)
@@ -125,11 +125,11 @@ def test_buffers_are_bounded_and_drop_old_games(name):
     )
     sizes = []
     for step in range(9):
-        fresh = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
+        new_games = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
         buffer.join(
             rule,
-            fresh,
-            {e.group_id: "g" for e in fresh},
+            new_games,
+            {e.group_id: "g" for e in new_games},
             num_episodes=6,
             step=step,
             stream=Stream.from_seed(step),
@@ -147,14 +147,14 @@ def test_a_saved_buffer_is_restored_exactly(tmp_path):
         stored_entries(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored_entries(games(50, [1, -1]), step=1, arm="g#1")
     )
     buffer.save(tmp_path)
-    restored = ReplayBuffer.restored(tmp_path)
-    assert restored.entries == buffer.entries
-    for folder in (second_folder := tmp_path / "second", empty := tmp_path / "empty"):
+    restored_buffer = ReplayBuffer.restored(tmp_path)
+    assert restored_buffer.entries == buffer.entries
+    for folder in (second_folder := tmp_path / "second", empty_folder := tmp_path / "empty"):
         folder.mkdir()
-    restored.save(second_folder)
+    restored_buffer.save(second_folder)
     assert all((second_folder / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
-    ReplayBuffer().save(empty)
-    assert list(empty.iterdir()) == []
+    ReplayBuffer().save(empty_folder)
+    assert list(empty_folder.iterdir()) == []
     assert ReplayBuffer.restored(tmp_path / "no").entries == ()
     (tmp_path / "replay.json").write_bytes(json.dumps({"arms": [], "priorities": []}).encode())
     with pytest.raises(CheckpointError, match="replay buffer"):
@@ -166,8 +166,8 @@ def test_a_saved_buffer_is_restored_exactly(tmp_path):
 
 
 def test_priorities_by_hand():
-    fresh = games(0, [1.0, -1.0], [1.0, 1.0], [2.0, 0.0, 1.0], [5.0])
-    assert mean_advantage_sizes(fresh) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
+    new_games = games(0, [1.0, -1.0], [1.0, 1.0], [2.0, 0.0, 1.0], [5.0])
+    assert mean_advantage_sizes(new_games) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
     assert mean_advantage_sizes(()) == {}
 
 
@@ -202,26 +202,24 @@ def test_the_share_and_the_importance_weight_can_be_turned_off():
 
 def test_r3_adds_the_missing_outcome_to_each_group():
     buffer = stored_entries(games(0, [1, -1], [1, -1]))
-    fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
-    plan = r3(request_of(fresh, buffer))
+    new_games = games(100, [-1, -1], [1, 1], [1, -1], [-1])
+    plan = r3(request_of(new_games, buffer))
     joined_payoffs = {}
     for entry, group in plan.additions:
         joined_payoffs.setdefault(group, []).append(entry.episode.returns[0])
     assert joined_payoffs == {100: [1], 101: [-1], 103: [1]}  # none for the group with both outcomes
-    assert (
-        len(joined_numbers(r3(request_of(fresh, buffer), number=2))) == 4
-    )  # two successes and two failures, each once
+    assert len(joined_numbers(r3(request_of(new_games, buffer), number=2))) == 4  # two successes and two failures
     assert len({joined_numbers(r3(request_of(games(100, [-1, -1]), buffer, seed=seed)))[0] for seed in range(20)}) == 2
 
 
 def test_r3_adds_only_recent_games_of_the_same_arm_and_seats():
-    fresh = games(100, [-1, -1])
+    new_games = games(100, [-1, -1])
     stored_wins = games(0, [1, -1])
-    assert len(r3(request_of(fresh, stored_entries(stored_wins))).additions) == 1
-    assert r3(request_of(fresh, stored_entries(stored_wins, arm="other"))).additions == ()
-    assert r3(request_of(fresh, stored_entries(games(0, [1, -1], trained=(False, True))))).additions == ()
-    assert r3(request_of(fresh, stored_entries(stored_wins), step=11)).additions == ()
-    assert r3(request_of(fresh, ())).additions == ()
+    assert len(r3(request_of(new_games, stored_entries(stored_wins))).additions) == 1
+    assert r3(request_of(new_games, stored_entries(stored_wins, arm="other"))).additions == ()
+    assert r3(request_of(new_games, stored_entries(games(0, [1, -1], trained=(False, True))))).additions == ()
+    assert r3(request_of(new_games, stored_entries(stored_wins), step=11)).additions == ()
+    assert r3(request_of(new_games, ())).additions == ()
 
 
 # -- in a step
@@ -269,7 +267,7 @@ def test_a_step_trains_on_joined_games_and_reports_them():
 
 
 def test_a_stored_game_keeps_the_probabilities_of_its_policy():
-    """After large updates the first update of a step is off-policy exactly where games are replayed."""
+    """After large updates, the first update of a step is off-policy only if games are replayed."""
     tails = {}
     for name in ("none", "prioritised_replay"):
         config = make_config(replay={"name": name}, learner={"learning_rate": 0.1})

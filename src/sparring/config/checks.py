@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sparring.config.parts import PluginConfig, bound_agent, check_requires, named_components
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part, offering
+from sparring.config.plugins.registry import load_part, names_with_line_in_part
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.records import MAIN, POLICY_KINDS, ref
@@ -280,7 +280,7 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
         )
     if "reference" not in plugin.needs:
         return
-    solved = offering("environments", "solver", "def reference(")
+    solved = names_with_line_in_part("environments", "solver", "def reference(")
     unsolved = [
         game.known_as
         for game in config.environments

@@ -38,7 +38,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.records import MAIN, Episode, PlayerRef
 from sparring.environments.base import filled_together, sides_of
-from sparring.ops.statistics import student_half, student_quantile, wilson_ends
+from sparring.ops.statistics import student_half_width, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
 TOLERANCE = 1e-9  # tolerance of equal numbers, relative or absolute
@@ -199,7 +199,7 @@ class Results:
             return None
         groups = self.return_groups
         if groups is None:
-            half = student_half(self.deviation, self.games, level)
+            half = student_half_width(self.deviation, self.games, level)
         elif groups.count <= 1:
             return None
         else:

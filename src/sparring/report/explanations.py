@@ -60,7 +60,7 @@ def entries(kind: str) -> list[dict[str, str]]:
         metrics = sorted(glossary().items())
         return [{"name": name, "kind": "metric", "summary": text} for name, text in metrics]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
-    plugins = [plugin for slot in slots for plugin in registry.loadable(slot)]
+    plugins = [plugin for slot in slots for plugin in registry.load_all(slot)]
     return [
         {"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary}
         for plugin in plugins
@@ -91,8 +91,8 @@ def explanation(name: str) -> str:
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
         texts += _nash_conv_of(name.partition("/")[2])
-    if name.lower() in registry.FIELD_NAMES:
-        texts.append(registry.FIELD_NAMES[name.lower()])
+    if name.lower() in registry.ALGORITHM_HINTS:
+        texts.append(registry.ALGORITHM_HINTS[name.lower()])
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         names = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
@@ -157,7 +157,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
     losses = registry.names("losses")
     if metrics is not None:
         losses = tuple({*losses} & {name.partition("/")[0] for name in metrics})
-    for plugin in registry.loadable("losses", sorted(losses)):
+    for plugin in registry.load_all("losses", sorted(losses)):
         text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
             meanings[f"{plugin.name}/..."] = " ".join(

@@ -652,7 +652,12 @@ def _playouts(
     credits = [section.credit.bind("credit") for section in config.by_policy.values()]
     has_start_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes, games, count=count, stream=stream, max_turns=limit, before=has_start_values
+        episodes,
+        games,
+        count=count,
+        stream=stream,
+        max_turns=limit,
+        estimate_before=has_start_values,
     )
 
 

@@ -124,7 +124,7 @@ class EquilibriumOracle(CachedOracle):
                 ],
             )
             for index in np.flatnonzero(seats == seat):
-                action[index], reach[index] = values.action[index], values.others[index]
+                action[index], reach[index] = values.action[index], values.other_reach[index]
         return _Values(
             arrays=arrays, action=tuple(action), reach=reach, nash_conv=max(float(sum(gains)), 0.0)
         )

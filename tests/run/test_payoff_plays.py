@@ -18,7 +18,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
+from sparring.league.meta_game import member_payoffs, side_payoffs, unplayed_pairs_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
@@ -445,7 +445,7 @@ def test_the_meta_strategy_equals_that_of_tabular_policies():
     nash = bind("league.meta_solvers", "nash")
     by_matrix = sparring.league.meta_game.of_matrix((matrix - matrix.T) / 2)
     assert nash(game).sides[0] == pytest.approx(nash(by_matrix).sides[0], abs=1e-9)
-    assert unmet_note(nash, game) == ""
+    assert unplayed_pairs_note(nash, game) == ""
 
 
 def test_only_new_pairs_are_computed(monkeypatch):
@@ -533,7 +533,7 @@ def test_episodes_do_not_change_exact_results():
         exact_results + plays
         == plays + exact_results
         == exact_results + Results()
-        == exact_results.decayed(0.5)
+        == exact_results.with_decay(0.5)
         == exact_results
     )
     assert (exact_results + exact_results).mean_return == -0.5 and exact_results.win_rate(prior=9.0) == 0.25

@@ -71,7 +71,7 @@ from sparring.league.meta_game import (
     is_two_sided,
     make_two_sides,
     member_payoffs,
-    unmet_note,
+    unplayed_pairs_note,
 )
 from sparring.league.payoffs import Payoffs
 from sparring.measure.agent_spec import AgentSpec, labels
@@ -114,7 +114,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
     else:
         weights = {game.name: weight for game, weight in trained_games}
         meta_game = member_payoffs(payoffs, engine.members, weights)
-    notes = [note] if (note := unmet_note(solver, meta_game)) else []
+    notes = [note] if (note := unplayed_pairs_note(solver, meta_game)) else []
     sides_weights = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
     ]

@@ -202,7 +202,9 @@ def _take_snapshot(
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
-        others=[m for m in engine.members if m in permanent or m.name != new_member.name],
+        permanent_members=[
+            m for m in engine.members if m in permanent or m.name != new_member.name
+        ],
     )
     survivors = methods.keeping(request, progress=state.step / config.steps)
     for member in request.members:

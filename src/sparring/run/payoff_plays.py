@@ -63,7 +63,9 @@ def with_exact(
             probabilities[member] = query_policy(scorer, states)[0]
         results: dict[Row, Results] = {}
         for pair in pairs:
-            results |= pair_results(game, states, pair, probabilities, apart=several_learners)
+            results |= pair_results(
+                game, states, pair, probabilities, separate_policies=several_learners
+            )
         book = book.with_exact(results)
     return book
 
@@ -74,7 +76,7 @@ def pair_results(
     pair: tuple[PlayerRef, PlayerRef],
     policies: Mapping[PlayerRef, Sequence[FloatArray]],
     *,
-    apart: bool = False,
+    separate_policies: bool = False,
 ) -> dict[Row, Results]:
     """Return the exact results of two members; the first one plays the first side.
 
@@ -89,7 +91,7 @@ def pair_results(
         states: result of ``enumerate_info_states(game)``.
         pair: two members.
         policies: both members' probabilities of the legal actions in each information state.
-        apart: as in ``Payoffs.after``.
+        separate_policies: as in ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
     first_side = filled_together(teams)[0]
@@ -99,7 +101,7 @@ def pair_results(
     is_cooperative = len(sides_of(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
     row_results: dict[Row, list[Results]] = {}
-    for row, own_side, other_side in pair_rows(game.name, seated, teams, apart):
+    for row, own_side, other_side in pair_rows(game.name, seated, teams, separate_policies):
         if row.player != row.opponent or pair[0] == pair[1]:
             u, v = payoffs[own_side], payoffs[other_side]
             result = _results(reach, u, v, can_win=not is_cooperative)
@@ -227,7 +229,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             several_learners = bool(config.league.learners)
             book = book.after(
-                rollout.require_any().episodes, {game.name: teams_of(game)}, apart=several_learners
+                rollout.require_any().episodes,
+                {game.name: teams_of(game)},
+                separate_policies=several_learners,
             )
     return book
 

@@ -150,7 +150,7 @@ def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
         "curriculum": inputs.curriculum,
         "payoffs": inputs.payoffs.to_json(),
         "weights": [list(key) for key in inputs.pinned or ()],
-        **({"live": inputs.live} if inputs.live else {}),
+        **({"live": inputs.learning_policy} if inputs.learning_policy else {}),
     }
 
 
@@ -167,7 +167,7 @@ def _restore_inputs(
             curriculum=record["curriculum"],
             payoffs=Payoffs.from_json(record["payoffs"]),
             pinned=engine.pin(tuple((name, version) for name, version in record["weights"])),
-            live=str(record.get("live", "")),
+            learning_policy=str(record.get("live", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):

@@ -407,7 +407,7 @@ class StepInputs:
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # sampling weights; None: the current weights
-    live: str = ""  # the only learning policy of a league; empty: all policies learn
+    learning_policy: str = ""  # the only policy that learns in a league; empty: all learn
 
     @classmethod
     def of(
@@ -428,7 +428,7 @@ class StepInputs:
             curriculum=state.json("curriculum"),
             payoffs=state.payoffs,
             pinned=pinned,
-            live=state.json(LEAGUE).get("live", ""),
+            learning_policy=state.json(LEAGUE).get("live", ""),
         )
 
 
@@ -465,7 +465,7 @@ def specs_of(
         mixtures=methods.mixtures,
         learners=methods.learners,
         tags=config.league.tags,
-        live=inputs.live,
+        learning_policy=inputs.learning_policy,
     )
 
 
@@ -857,7 +857,7 @@ def play_round(
             rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,
-            apart=bool(config.league.learners),
+            separate_policies=bool(config.league.learners),
         ).to_json(),
         **(source.state() if source is not None else {}),
     )

@@ -43,11 +43,11 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
     Raises:
         GameError: there are more than 400 combinations.
     """
-    cells = int(np.prod(game.shape))
-    if cells > MAX_CELLS:
+    num_cells = int(np.prod(game.shape))
+    if num_cells > MAX_CELLS:
         raise GameError(
-            f"meta-solver 'correlated': {cells} combinations of members are more than {MAX_CELLS}; "
-            "keep fewer members, or take regret_matching."
+            f"meta-solver 'correlated': {num_cells} combinations of members are more than "
+            f"{MAX_CELLS}; keep fewer members, or take regret_matching."
         )
     joint = max_gini_equilibrium(game.payoffs, recommended=kind == "ce")
     if game.symmetric:

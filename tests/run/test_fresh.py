@@ -276,7 +276,7 @@ def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_
     )
     record.save(tmp_path)
     restored = FreshRecord.restored(tmp_path)
-    assert (restored.account, restored.draws, restored.groups) == (record.account, 3, record.groups)
+    assert (restored.budget, restored.num_draws, restored.groups) == (record.budget, 3, record.groups)
     (tmp_path / "fresh.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no step had taken"):
         FreshRecord.restored(tmp_path)

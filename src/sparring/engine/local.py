@@ -539,7 +539,7 @@ class LocalEngine(Players):
             for name in self.learners
         ):
             return None
-        scales = {section.known_as: section.scale for section in self.config.environments}
+        scales = {section.display_name: section.scale for section in self.config.environments}
         return ExactColumns(games, self.config.evaluation.max_states, scales)
 
     @property

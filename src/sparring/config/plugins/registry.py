@@ -39,8 +39,8 @@ from sparring.config.plugins.plugin import (
     current_needs,
     named,
     package_of,
+    slot_noun,
     with_options,
-    word,
 )
 from sparring.core.errors import ConfigError, UnknownNameError
 
@@ -60,9 +60,9 @@ __all__ = [
     "names",
     "names_with_line_in_part",
     "required_services",
+    "slot_noun",
     "sort_columns",
     "with_options",
-    "word",
 ]
 
 log = logging.getLogger(__name__)

@@ -177,7 +177,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
         for member in possible_players:
             if not _exists(member, request):
                 raise PluginError(
-                    f"The {matchmaker} put {str(member)!r} into seat {seat}, but there is no such "
+                    f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
                     f"player. {_advice(member, request)}"
                 )
         if trained and (isinstance(player, Mixture) or player.for_policy(MAIN) != LEARNER):

@@ -49,7 +49,7 @@ def _figures_at_step(path: Path, step: int, answers: Sequence[str]) -> dict[str,
         agent: Any
         if answer == BEST:
             agent = answer_of(
-                engine, with_exact(config, engine, Payoffs(), with_self_play=False), "nash"
+                engine, with_exact(config, engine, Payoffs(), self_play=False), "nash"
             )
         else:
             agent = load_answer(path, config, engine, step, answer)

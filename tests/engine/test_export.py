@@ -639,7 +639,7 @@ def test_the_answer_has_separate_weights_of_each_side(engine_sides):
     kuhn = rows_of_sides([[4, 0, 8], [0, 2, 8], [-9, -9, 0]])
     leduc = rows_of_sides([[0, 0, 8], [4, 2, 8], [-9, -9, 0]], "leduc_poker")
     book = Payoffs({**kuhn, **leduc, **rows_of_sides([[-50] * 3] * 3, "team_matrix", 2)})  # held out
-    answer = answer_of(engine_sides, book, "nash", has_sides_apart=True)
+    answer = answer_of(engine_sides, book, "nash", apart=True)
     assert answer.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
     assert answer.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and answer.notes == ()
     joint_answer = answer_of(engine_sides, book, "nash")
@@ -653,7 +653,7 @@ def test_the_answer_has_separate_weights_of_each_side(engine_sides):
 )
 @settings(max_examples=20)
 def test_the_weights_of_each_side_are_a_distribution(engine_sides, payoffs, solver):
-    answer = answer_of(engine_sides, Payoffs(rows_of_sides(payoffs)), solver, has_sides_apart=True)
+    answer = answer_of(engine_sides, Payoffs(rows_of_sides(payoffs)), solver, apart=True)
     for weights in answer.sides:
         assert sum(weights.values()) == pytest.approx(1) and all(0 < share <= 1 + 1e-9 for share in weights.values())
         assert set(weights) <= set(MEMBERS)
@@ -662,6 +662,6 @@ def test_the_weights_of_each_side_are_a_distribution(engine_sides, payoffs, solv
 def test_pairs_without_games_in_their_sides_are_counted(engine_sides):
     kuhn = rows_of_sides([[0, 1, None], [1, 0, 1], [1, 1, None]])
     leduc = rows_of_sides([[0, 1, None], [1, 0, 1], [1, 1, None]], "leduc_poker")
-    (note,) = answer_of(engine_sides, Payoffs({**kuhn, **leduc}), "nash", has_sides_apart=True).notes
+    (note,) = answer_of(engine_sides, Payoffs({**kuhn, **leduc}), "nash", apart=True).notes
     assert note.startswith("2 of 9 pairs of members have never met")
-    assert answer_of(engine_sides, Payoffs(), "uniform", has_sides_apart=True).notes == ()
+    assert answer_of(engine_sides, Payoffs(), "uniform", apart=True).notes == ()

@@ -16,7 +16,7 @@ from sparring.run.events import (
     METRICS,
     UNRECORDED_AFTER,
     HealthMonitor,
-    fits_pattern,
+    fits,
     read_lines,
     stop_message,
 )
@@ -195,7 +195,7 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_line
     ],
 )
 def test_placeholders_of_metric_patterns_match_one_part(pattern, name, is_match):
-    assert fits_pattern(pattern, name) is is_match
+    assert fits(pattern, name) is is_match
 
 
 HEALTHY_METRICS = {
@@ -255,7 +255,7 @@ def test_every_default_rule_has_an_existing_metric_and_a_remedy(tmp_path):
     train_run(tmp_path / "run", steps=1)
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
-        assert rule.if_recorded or any(fits_pattern(rule.metric, name) for name in line), rule.metric
+        assert rule.if_recorded or any(fits(rule.metric, name) for name in line), rule.metric
         assert rule.metric.split("/")[0] in events.REMEDIES
         assert rule.action == "warn"
 

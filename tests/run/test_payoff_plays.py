@@ -177,7 +177,7 @@ def test_pairs_with_the_fewest_games_play_next():
     } == {1}
     assert pairs_in_order.count((members[0], members[2])) - pairs_in_order.count((members[2], members[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), members[:1], "kuhn")) == []
-    side_pairs = next_pairs(Payoffs(), members, "kuhn", with_self_play=True)  # nine ordered pairs play equally often
+    side_pairs = next_pairs(Payoffs(), members, "kuhn", self_play=True)  # nine ordered pairs play equally often
     assert Counter(next(side_pairs) for _ in range(90)) == Counter(
         {(row, column): 10 for row in members for column in members}
     )
@@ -206,7 +206,7 @@ def test_equal_shares_give_the_order_by_fewest_games():
     }
     for itself in (False, True):  # a member with itself has the mean share of the pairs
         orders = [
-            list(itertools.islice(next_pairs(Payoffs(rows), members, "kuhn", shares, with_self_play=itself), 40))
+            list(itertools.islice(next_pairs(Payoffs(rows), members, "kuhn", shares, self_play=itself), 40))
             for shares in (None, [1 / 4] * 6)
         ]
         assert orders[0] == orders[1]

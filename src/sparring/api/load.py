@@ -72,7 +72,7 @@ def load_answer(
     trained = [game for game, weight in engine.environments if weight]
     check_sides(solver, trained, f"The answer {chosen!r}")
     payoffs = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, payoffs, chosen, has_sides_apart=bool(apart_keys(config)))
+    return answer_of(engine, payoffs, chosen, apart=bool(apart_keys(config)))
 
 
 def load_run(

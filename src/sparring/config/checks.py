@@ -252,9 +252,7 @@ def _model_gpus(config: RunSections) -> tuple[int, ...]:
 
 
 def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
-    taken_gpus = {
-        gpu for other_claim in claims if other_claim is not claim for gpu in other_claim.gpus
-    }
+    taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
     free_gpus = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
     return str([gpu for _, gpu in zip(claim.gpus, free_gpus, strict=False)]).replace(" ", "")
 

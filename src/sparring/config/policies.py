@@ -337,11 +337,11 @@ def complete_policies(data: Any) -> Any:
     if not isinstance(policies_data, Mapping):
         return data
     run_values = {key: data[key] for key in SECTIONS if key in data}
-    for section, section_type in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
+    for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
         settings = run_values.get(section)
         if isinstance(settings, Mapping):
             run_values[section] = {
-                key: settings[key] for key in settings if key in section_type.model_fields
+                key: settings[key] for key in settings if key in kind.model_fields
             }
     policies = {
         name: merge(run_values, {} if policy is None else _without_ranks(policy))

@@ -703,11 +703,9 @@ class RunSections(Strict):
     @property
     def by_policy(self) -> dict[str, Self]:
         """For each policy by name, the configuration of a run with only this policy."""
-        return {name: self._with_only(policy) for name, policy in self.policies.items()} or {
-            MAIN: self
-        }
+        return {name: self._only(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
-    def _with_only(self, policy: PolicyConfig) -> Self:
+    def _only(self, policy: PolicyConfig) -> Self:
         update = {key: getattr(policy, key) for key in SECTIONS}
         update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
         update["learner"] = self.learner.model_copy(update=dict(policy.learner))

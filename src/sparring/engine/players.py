@@ -477,7 +477,7 @@ class Players:
             retries=section.retries,
             judges=judging.judges(clock) if judging else None,
             candidates=judging.candidates if judging else None,
-            on_no_call=self.between,
+            on_idle=self.between,
         )
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 

@@ -215,17 +215,17 @@ def member_payoffs(
             num_decided[cell] += results.wins + results.draws + results.losses
         mean_returns = returns / np.maximum(num_sides, 1)
         payoffs += weight / total_weight * (mean_returns - mean_returns.T) / 2
-    win_rates = np.where(num_decided > 0, points / np.where(num_decided > 0, num_decided, 1.0), 0.5)
+    rates = np.where(num_decided > 0, points / np.where(num_decided > 0, num_decided, 1.0), 0.5)
     is_pair = ~np.eye(len(players), dtype=bool)
     is_exact = bool(is_pair.any() and np.isinf(counts[is_pair]).all())
-    num_episodes = None if is_exact else counts
+    played = None if is_exact else counts
     if not first_members:
         return MetaGame(
-            payoffs=(payoffs, payoffs.T), symmetric=True, counts=num_episodes, win_rates=win_rates
+            payoffs=(payoffs, payoffs.T), symmetric=True, counts=played, win_rates=rates
         )
     cells = np.ix_(*([index_of[player] for player in side] for side in (first_members, members)))
-    table, num_episodes = payoffs[cells], None if is_exact else counts[cells]
-    return MetaGame(payoffs=(table, -table), counts=num_episodes, win_rates=win_rates[cells])
+    table, played = payoffs[cells], None if is_exact else counts[cells]
+    return MetaGame(payoffs=(table, -table), counts=played, win_rates=rates[cells])
 
 
 def side_payoffs(
@@ -407,10 +407,8 @@ def pair_shares(
     deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
     largest = max((deviation for deviation in deviations if deviation is not None), default=1.0)
     spreads = np.array([largest if deviation is None else deviation for deviation in deviations])
-    strategy_norms = np.array(
-        [np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)]
-    )
-    weights = spreads * strategy_norms
+    norms = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
+    weights = spreads * norms
     total = float(weights.sum())
     proportions = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
     shares: list[float] = ((1 - focus) / len(pairs) + focus * proportions).tolist()

@@ -14,7 +14,7 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
   change these.
 
 The learner's rows count the episodes of all its weights so far. With ``league.payoff_decay`` older
-episodes count less: the book's numbers are then sums of weights,
+episodes count less: the book's numbers are then sums of weights
 
     weight of an episode k steps ago = (1 - payoff_decay)^k
 
@@ -39,7 +39,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.records import MAIN, Episode, PlayerRef
 from sparring.environments.base import filled_together, sides_of
-from sparring.ops.statistics import student_half_width, student_quantile, wilson_ends
+from sparring.ops.statistics import student_margin, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
 TOLERANCE = 1e-9  # tolerance of equal numbers, relative or absolute
@@ -72,7 +72,7 @@ class GroupSums:
             squares=self.squares + factor * other.squares,
         )
 
-    def squared_deviations(self, mean: float) -> float:
+    def variation(self, mean: float) -> float:
         """Return the sum over groups of (S - mean n)^2, with the mean of all episodes."""
         return max(self.squares - 2 * mean * self.products + mean * mean * self.sizes, 0.0)
 
@@ -181,8 +181,8 @@ class Results:
         """Standard deviation of the player's returns; None with fewer than two games."""
         if self.exact or self.squares is None or self.games <= 1:
             return None
-        squared_deviations = self.squares - self.games * self.mean_return**2
-        return math.sqrt(max(squared_deviations, 0.0) / (self.games - 1))
+        variation = self.squares - self.games * self.mean_return**2
+        return math.sqrt(max(variation, 0.0) / (self.games - 1))
 
     def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the ends of Student's interval of the mean return, or None if it is undefined.
@@ -202,18 +202,12 @@ class Results:
             return None
         groups = self.return_groups
         if groups is None:
-            half = student_half_width(self.deviation, self.games, level)
+            half = student_margin(self.deviation, self.games, level)
         elif groups.count <= 1:
             return None
         else:
-            squared_deviations = (
-                groups.squared_deviations(self.mean_return) * groups.count / (groups.count - 1)
-            )
-            half = (
-                student_quantile(groups.count - 1, level)
-                * math.sqrt(squared_deviations)
-                / self.games
-            )
+            variation = groups.variation(self.mean_return) * groups.count / (groups.count - 1)
+            half = student_quantile(groups.count - 1, level) * math.sqrt(variation) / self.games
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -247,13 +241,9 @@ class Results:
             return 0.0
         effect = count / groups.count
         if 0 < rate < 1:
-            squared_deviations = self.wins + self.draws / 4 - count * rate * rate
-            group_spread = groups.squared_deviations(rate) * groups.count / (groups.count - 1)
-            effect = (
-                max(group_spread / (squared_deviations * count / (count - 1)), 1.0)
-                if squared_deviations > 0
-                else 1.0
-            )
+            spread = self.wins + self.draws / 4 - count * rate * rate
+            group_spread = groups.variation(rate) * groups.count / (groups.count - 1)
+            effect = max(group_spread / (spread * count / (count - 1)), 1.0) if spread > 0 else 1.0
         ratio = student_quantile(count - 1, level) / student_quantile(groups.count - 1, level)
         return count / effect * ratio**2
 
@@ -398,7 +388,7 @@ class Payoffs:
         teams: Mapping[str, Sequence[int]] | None = None,
         *,
         decay: float = 0.0,
-        separate_policies: bool = False,
+        by_policy: bool = False,
     ) -> Payoffs:
         """Return the book after one more step with these episodes.
 
@@ -407,25 +397,23 @@ class Payoffs:
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
             decay: share of the weight that earlier results lose, in [0, 1).
-            separate_policies: whether each policy of the run is a player, as if several learn in
+            by_policy: whether each policy of the run is a player, as if several learn in
                 one league; otherwise all policies are one player.
         """
         rows = dict(self.rows)
         if decay:
             rows = {row: results.with_decay(decay) for row, results in rows.items()}
-        numbers_of_row: dict[Row, list[float]] = {}  # of the rows that change; lists are fast
+        row_numbers: dict[Row, list[float]] = {}  # of the rows that change; lists are fast
         # by row and group: games, returns, decided games, wins
-        groups_of_row: dict[Row, dict[int, list[float]]] = {}
+        row_groups: dict[Row, dict[int, list[float]]] = {}
         for episode in episodes:
             teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, outcome, returns in _results(
-                episode, tuple(teams_of_seats), separate_policies
-            ):
-                if row not in numbers_of_row:
-                    numbers_of_row[row] = _numbers(rows.get(row, Results()))
-                    groups_of_row[row] = {}
-                row_sums = numbers_of_row[row]
-                group_sums = groups_of_row[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
+            for row, outcome, returns in _results(episode, tuple(teams_of_seats), by_policy):
+                if row not in row_numbers:
+                    row_numbers[row] = _numbers(rows.get(row, Results()))
+                    row_groups[row] = {}
+                row_sums = row_numbers[row]
+                group_sums = row_groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
                 row_sums[0] += 1
                 group_sums[0] += 1
                 if outcome is not None:
@@ -435,10 +423,10 @@ class Payoffs:
                 row_sums[4] += returns
                 group_sums[1] += returns
                 row_sums[5] += returns * returns
-        for row, numbers in numbers_of_row.items():
+        for row, numbers in row_numbers.items():
             earlier = rows.get(row, Results())
             if not earlier.exact:
-                groups = list(groups_of_row[row].values())
+                groups = list(row_groups[row].values())
                 rows[row] = _add_groups(_results_of(numbers), earlier, groups)
         return Payoffs(rows)
 
@@ -540,13 +528,13 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
 
 
 def _results(
-    episode: Episode, teams: tuple[int, ...], separate_policies: bool
+    episode: Episode, teams: tuple[int, ...], by_policy: bool
 ) -> Iterator[tuple[Row, int | None, float]]:
     """Yield each ordered pair's row, outcome (1, 0, -1; None in one team), and return."""
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns
-    pairs = pair_rows(episode.game, episode.players, teams, separate_policies)
+    pairs = pair_rows(episode.game, episode.players, teams, by_policy)
     if len(sides) == 1:
         for row, seat, _ in pairs:
             yield row, None, returns[seat]
@@ -564,7 +552,7 @@ def _results(
 
 @lru_cache(maxsize=4096)
 def pair_rows(
-    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], separate_policies: bool
+    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], by_policy: bool
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
@@ -574,17 +562,15 @@ def pair_rows(
         game: the environment's label.
         players: the player of each seat.
         teams: the team of each seat.
-        separate_policies: as for ``Payoffs.after``.
+        by_policy: as for ``Payoffs.after``.
     """
-    players_of_rows = (
-        players if separate_policies else tuple(player.for_policy(MAIN) for player in players)
-    )
+    keyed_players = players if by_policy else tuple(player.for_policy(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
         (Row(game, sides[side][0], player, opponent), side, other_side)
         for side, other_side in permutations(range(len(sides)), 2)
-        for player in dict.fromkeys(players_of_rows[seat] for seat in sides[side])
-        for opponent in dict.fromkeys(players_of_rows[seat] for seat in sides[other_side])
+        for player in dict.fromkeys(keyed_players[seat] for seat in sides[side])
+        for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other_side])
     )
 
 

@@ -43,11 +43,7 @@ class LeagueLearner:
 
 
 def learner_of_state(
-    learners: Sequence[LeagueLearner],
-    step: int,
-    group: int,
-    num_groups: int,
-    learning_policy: str = "",
+    learners: Sequence[LeagueLearner], step: int, group: int, num_groups: int, only_policy: str = ""
 ) -> LeagueLearner:
     """Return the learner that is trained from an initial state.
 
@@ -62,10 +58,10 @@ def learner_of_state(
         step: number of steps done.
         group: number of the state in its step.
         num_groups: number of states of the step.
-        learning_policy: the only policy that learns now; empty: all policies learn.
+        only_policy: the only policy that learns now; empty: all policies learn.
     """
     for learner in learners:
-        if learner.policy == learning_policy:
+        if learner.policy == only_policy:
             return learner
     position = ((group + 0.5) / num_groups + step * ROTATION) % 1.0
     return draw_member(learners, [learner.share for learner in learners], position)
@@ -101,7 +97,7 @@ def step_specs(
     mixtures: Mapping[str, Mixture] | None = None,
     learners: Sequence[LeagueLearner] = (),
     tags: Mapping[str, str] | None = None,
-    learning_policy: str = "",
+    only_policy: str = "",
 ) -> list[EpisodeSpec]:
     """Return the specs of the episodes of one step.
 
@@ -122,7 +118,7 @@ def step_specs(
         mixtures: the bots that are mixtures, from which each episode draws a player.
         learners: the league's learners; (): one learner, or one per role.
         tags: tag of each learner, by its name.
-        learning_policy: the only learner that learns now; empty: all learners learn.
+        only_policy: the only learner that learns now; empty: all learners learn.
 
     Returns:
         ``games_per_step`` specs. The episodes of a group share environment, deal and seating and
@@ -136,10 +132,9 @@ def step_specs(
     choose = curriculum or bind("selection.curricula", "by_weight")
     arm_numbers = choose(book.request(num_groups, step, stream), progress=progress)
     max_turns = max_turns_at(rollout, progress)
-    seating_of_arm: dict[
-        str, tuple[int, Seating]
-    ] = {}  # group id and seating of each arm with a fixed initial state
-    common_fields: dict[str, Any] = {
+    # group id and seating of each arm with a fixed initial state
+    seating_of_arm: dict[str, tuple[int, Seating]] = {}
+    common: dict[str, Any] = {
         "members": refs(members),
         "payoffs": payoffs or Payoffs(),
         "bots": tuple(bots),
@@ -147,21 +142,19 @@ def step_specs(
         "tags": dict(tags or {}) if learners else {},
     }
     requests = {
-        game.name: _request(game, seats(game) if seats is not None else (), **common_fields)
+        game.name: _request(game, seats(game) if seats is not None else (), **common)
         for game, weight in games
         if weight
     }
-    specs, only_learner = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
+    specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in arm_numbers.tolist()):
         group_stream, game = stream.child(group), game_of_name[arm.game]
         state_number = (step * (rollout.refills + 1) + refill) * num_groups + group
         group_id, seating = seating_of_arm.get(arm.name, (state_number, None))
         if seating is None:
-            learner = (
-                learner_of_state(learners, step, group, num_groups, learning_policy)
-                if learners
-                else only_learner
-            )
+            learner = single
+            if learners:
+                learner = learner_of_state(learners, step, group, num_groups, only_policy)
             request = requests[arm.game](
                 number=state_number, stream=group_stream.child("seats"), learner=learner.player
             )
@@ -180,7 +173,7 @@ def step_specs(
                     deal=deal,
                     stream=episode_stream,
                     seats=_draw_players(
-                        seating, mixtures_by_seat, game, episode_stream, common_fields["members"]
+                        seating, mixtures_by_seat, game, episode_stream, common["members"]
                     ),
                     trained=seating.trained,
                     max_turns=max_turns,
@@ -213,11 +206,9 @@ def _draw_players(
 ) -> Sequence[Any]:
     if not mixtures_by_seat:
         return seating.seats
-    first_seat_of = first_seats(teams_of(game))
+    first = first_seats(teams_of(game))
     return tuple(
-        mixtures_by_seat[seat]
-        .mixture_of_seat(game, seat)
-        .draw(stream, first_seat_of[seat], members)
+        mixtures_by_seat[seat].mixture_of_seat(game, seat).draw(stream, first[seat], members)
         if seat in mixtures_by_seat
         else player
         for seat, player in enumerate(seating.players)
@@ -225,7 +216,7 @@ def _draw_players(
 
 
 def _request(
-    game: Environment, policies: Sequence[tuple[str, bool]], **common_fields: Any
+    game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
 ) -> Callable[..., MatchRequest]:
     return partial(
         MatchRequest,
@@ -234,5 +225,5 @@ def _request(
         teams=teams_of(game),
         policies=tuple(name for name, _ in policies),
         learns=tuple(learns for _, learns in policies),
-        **common_fields,
+        **common,
     )

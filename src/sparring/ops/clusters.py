@@ -159,11 +159,9 @@ def _draw_centres(points: FloatArray, weights: FloatArray, k: int, stream: Strea
     indices: list[int] = []
     chances = weights
     while len(indices) < min(k, len(points)):
-        cumulative = np.cumsum(chances)
-        target = stream.uniform(len(indices)) * cumulative[-1]
-        indices.append(
-            int(np.searchsorted(cumulative, target, side="right").clip(0, len(points) - 1))
-        )
+        sums = np.cumsum(chances)
+        target = stream.uniform(len(indices)) * sums[-1]
+        indices.append(int(np.searchsorted(sums, target, side="right").clip(0, len(points) - 1)))
         chances = weights * nearest(points, points[indices])[1]
     return points[indices]
 

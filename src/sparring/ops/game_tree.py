@@ -12,7 +12,7 @@ histories, Z of them terminal, and P seats.
 
 ``average_strategies`` finds strategies near an equilibrium by counterfactual regret minimisation.
 For information state I of seat p, with other_reach(h) the probability of h by the choices of
-chance and the other seats, and u_p the seat's expected return under the current strategies,
+chance and the other seats, and u_p the seat's expected return under the current strategies
 
     R(I, a) <- max(R(I, a) + sum over h in I of other_reach(h) (u_p(h a) - u_p(h)), 0)
     sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform if no regret is above 0
@@ -77,36 +77,32 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     widths = np.array([len(row) for row in policy])
     starts = np.append(0, np.cumsum(widths))
     is_move = tree.info_state >= 0
-    edge_probability = tree.chance.copy()
-    edge_probability[is_move] = np.concatenate(policy)[
-        starts[tree.info_state[is_move]] + tree.choice[is_move]
-    ]
+    edge = tree.chance.copy()
+    edge[is_move] = np.concatenate(policy)[starts[tree.info_state[is_move]] + tree.choice[is_move]]
     levels = levels_of(tree)
-    expected = expected_returns(tree, edge_probability, levels)
+    expected = expected_returns(tree, edge, levels)
     mover = np.where(is_move, seats[tree.info_state], -1)
     is_mover = mover[:, None] == np.arange(expected.shape[1])[None, :]
     # [T, P] chance and all other seats
-    other_reach = reach_of(tree, np.where(is_mover, 1.0, edge_probability[:, None]), levels)
+    other_reach = reach_of(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
     moves = np.flatnonzero(is_move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
     weight = other_reach[parent, seat]
     choice_index = starts[state] + tree.choice[moves]
-    total_weight = np.bincount(choice_index, weights=weight, minlength=starts[-1])
+    total = np.bincount(choice_index, weights=weight, minlength=starts[-1])
     weighted_returns = np.bincount(
         choice_index, weights=weight * expected[moves, seat], minlength=starts[-1]
     )
-    action = np.split(
-        weighted_returns / np.where(total_weight > 0, total_weight, 1.0), starts[1:-1]
-    )
+    action = np.split(weighted_returns / np.where(total > 0, total, 1.0), starts[1:-1])
     value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
     visits = np.bincount(
-        state, weights=reach_of(tree, edge_probability, levels)[moves], minlength=len(policy)
+        state, weights=reach_of(tree, edge, levels)[moves], minlength=len(policy)
     ).astype(np.float64)
     return ExactValues(
         action=tuple(action),
         state=value,
         reach=visits,
-        other_reach=total_weight[starts[:-1]],
+        other_reach=total[starts[:-1]],
         returns=expected[0],
     )
 
@@ -126,14 +122,14 @@ def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArr
     starts = np.append(0, np.cumsum([len(row) for row in policy]))
     is_move, levels = tree.info_state >= 0, levels_of(tree)
     choice_index = np.where(is_move, starts[tree.info_state] + tree.choice, -1)
-    edge_probability = np.where(is_move, np.concatenate(policy)[choice_index], tree.chance)
+    edge = np.where(is_move, np.concatenate(policy)[choice_index], tree.chance)
     mover = seats[tree.info_state]
     last_choice = np.full((len(tree.parent), tree.returns.shape[1]), -1)
     for rows in levels[1:]:
         last_choice[rows] = last_choice[tree.parent[rows]]
         moves = rows[is_move[rows]]
         last_choice[moves, mover[moves]] = choice_index[moves]
-    reach = reach_of(tree, edge_probability, levels)[tree.terminal]
+    reach = reach_of(tree, edge, levels)[tree.terminal]
     weight, weighted_returns = np.zeros(starts[-1]), np.zeros(starts[-1])
     for seat, returns in enumerate(tree.returns.T):
         last_choices = last_choice[tree.terminal, seat]
@@ -194,11 +190,11 @@ def fold_decisions(
     weight = np.zeros(len(tree.parent))
     for share, profile in profiles:
         starts = np.cumsum([0, *map(len, profile)])
-        edge_probability = tree.chance.copy()
-        edge_probability[is_move] = np.concatenate(profile)[
+        edge = tree.chance.copy()
+        edge[is_move] = np.concatenate(profile)[
             starts[tree.info_state[is_move]] + tree.choice[is_move]
         ]
-        weight += share * reach_of(tree, np.where(is_kept, 1.0, edge_probability), levels)
+        weight += share * reach_of(tree, np.where(is_kept, 1.0, edge), levels)
     new_history = np.zeros(len(tree.parent), dtype=np.int64)  # number in the new tree, [T]
     edge_lists, num_histories = [np.array([[-1, -1, -1]])], 1
     for histories in levels[1:]:
@@ -270,34 +266,28 @@ def average_strategies(
     is_own_edge = np.zeros((len(tree.parent), tree.returns.shape[1]), dtype=bool)
     is_own_edge[moves, mover] = True
     regrets, sums = np.zeros(num_choices), np.zeros(num_choices)
-    edge_probability = tree.chance.copy()
+    edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            policy = _normalise_by_state(np.maximum(regrets, 0.0), state_of_choice, widths)
-            edge_probability[moves] = policy[choice_index]
-            expected = expected_returns(tree, edge_probability, levels)[:, seat]
-            other_reach = reach_of(
-                tree, np.where(is_own_edge[:, seat], 1.0, edge_probability), levels
+            policy = _normalise(np.maximum(regrets, 0.0), state_of_choice, widths)
+            edge[moves] = policy[choice_index]
+            expected = expected_returns(tree, edge, levels)[:, seat]
+            other_reach = reach_of(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
+            own_reach = reach_of(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
+            is_own = mover == seat
+            gains = other_reach[parent[is_own]] * (
+                expected[moves[is_own]] - expected[parent[is_own]]
             )
-            own_reach = reach_of(
-                tree, np.where(is_own_edge[:, seat], edge_probability, 1.0), levels
-            )
-            is_own_move = mover == seat
-            gains = other_reach[parent[is_own_move]] * (
-                expected[moves[is_own_move]] - expected[parent[is_own_move]]
-            )
-            changes = np.bincount(choice_index[is_own_move], weights=gains, minlength=num_choices)
+            changes = np.bincount(choice_index[is_own], weights=gains, minlength=num_choices)
             regrets = np.maximum(regrets + changes, 0.0) if plus else regrets + changes
             # by perfect recall, equal for all histories of a state
             seat_reach = np.zeros(num_choices)
-            seat_reach[choice_index[is_own_move]] = own_reach[parent[is_own_move]]
+            seat_reach[choice_index[is_own]] = own_reach[parent[is_own]]
             sums += (step if plus else 1) * seat_reach * policy
-    return np.split(_normalise_by_state(sums, state_of_choice, widths), starts[1:-1])
+    return np.split(_normalise(sums, state_of_choice, widths), starts[1:-1])
 
 
-def _normalise_by_state(
-    weights: FloatArray, state_of_choice: IntArray, widths: IntArray
-) -> FloatArray:
+def _normalise(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
     totals = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
         totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / widths[state_of_choice]

@@ -62,23 +62,21 @@ def nonnegative_least_squares(matrix: FloatArray, target: FloatArray) -> FloatAr
         if not size or slopes[best] <= ENTRY_TOLERANCE:
             return solution
         is_used[best] = True
-        candidate = _solve(matrix, target, is_used, single_row)
-        if candidate[best] <= 0.0:  # by rounding: the column depends on the used columns
+        trial = _solve(matrix, target, is_used, single_row)
+        if trial[best] <= 0.0:  # by rounding: the column depends on the used columns
             is_used[best], is_excluded[best] = False, True
             continue
         is_excluded[:] = False
-        while candidate[is_used].min() <= 0.0:
-            nonpositive = np.flatnonzero(is_used & (candidate <= 0.0))
-            shares = solution[nonpositive] / np.maximum(
-                solution[nonpositive] - candidate[nonpositive], 1e-300
-            )
-            solution = solution + shares.min() * (candidate - solution)
-            is_used[nonpositive[shares == shares.min()]] = False
+        while trial[is_used].min() <= 0.0:
+            falling = np.flatnonzero(is_used & (trial <= 0.0))
+            shares = solution[falling] / np.maximum(solution[falling] - trial[falling], 1e-300)
+            solution = solution + shares.min() * (trial - solution)
+            is_used[falling[shares == shares.min()]] = False
             solution[~is_used] = 0.0
             if not is_used.any():
                 break
-            candidate = _solve(matrix, target, is_used, single_row)
-        solution = np.where(is_used, candidate, 0.0)
+            trial = _solve(matrix, target, is_used, single_row)
+        solution = np.where(is_used, trial, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 

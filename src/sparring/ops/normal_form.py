@@ -67,13 +67,9 @@ def softmax(values: FloatArray) -> FloatArray:
 
 def shares_above_zero(values: FloatArray) -> FloatArray:
     """Return weights in proportion to max(value, 0), [m]: regret matching; uniform if all are 0."""
-    positive_parts = np.maximum(values, 0.0)
-    total = positive_parts.sum()
-    weights: FloatArray = (
-        positive_parts / total
-        if total > 0
-        else np.full(len(positive_parts), 1.0 / len(positive_parts))
-    )
+    above = np.maximum(values, 0.0)
+    total = above.sum()
+    weights: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
     return weights
 
 

@@ -119,20 +119,16 @@ class SeatForm:
         Returns:
             Values of sequences, [S], with the value of the game at 0, and of states, [I].
         """
-        sequence_values, state_values = payoffs.copy(), np.zeros(len(self.states))
+        values, state_values = payoffs.copy(), np.zeros(len(self.states))
         for level in reversed(self.levels):
-            action_values = sequence_values[level.sequences]
+            action_values = values[level.sequences]
             if policy is None:
-                level_values = np.maximum.reduceat(action_values, level.starts)
+                worth = np.maximum.reduceat(action_values, level.starts)
             else:
-                level_values = np.add.reduceat(
-                    policy[level.sequences] * action_values, level.starts
-                )
-            state_values[level.states] = level_values
-            sequence_values += np.bincount(
-                self.parent[level.states], weights=level_values, minlength=self.size
-            )
-        return sequence_values, state_values
+                worth = np.add.reduceat(policy[level.sequences] * action_values, level.starts)
+            state_values[level.states] = worth
+            values += np.bincount(self.parent[level.states], weights=worth, minlength=self.size)
+        return values, state_values
 
     def best_response(self, payoffs: FloatArray) -> tuple[FloatArray, float]:
         """Return the first best action in every state, as a policy [S], and the game's value.
@@ -140,15 +136,14 @@ class SeatForm:
         Args:
             payoff: payoffs of the ends at each sequence, A y, [S].
         """
-        sequence_values, state_values = self.values(payoffs, None)
+        values, state_values = self.values(payoffs, None)
         is_best = (
-            sequence_values[1:]
-            >= (state_values - TIE_TOLERANCE * (1.0 + np.abs(state_values)))[self.owner]
+            values[1:] >= (state_values - TIE_TOLERANCE * (1.0 + np.abs(state_values)))[self.owner]
         )
         policy = np.zeros(self.size)
         _, first_best = np.unique(self.owner[is_best], return_index=True)
         policy[1:][np.flatnonzero(is_best)[first_best]] = 1.0
-        return policy, float(sequence_values[0])
+        return policy, float(values[0])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -156,16 +151,13 @@ class SequenceForm:
     """A game of two seats in sequence form."""
 
     seats: tuple[SeatForm, SeatForm]
-    last_sequences: IntArray  # [Z, 2] each seat's last sequence at every end
+    last: IntArray  # [Z, 2] each seat's last sequence at every end
     chance: FloatArray  # [Z] product of chance on the way to every end
 
     def matrix(self, values: FloatArray) -> csr_matrix:
         """Return values of the ends, [Z], weighted by chance, as [S of seat 0, S of seat 1]."""
         shape = (self.seats[0].size, self.seats[1].size)
-        return csr_matrix(
-            (self.chance * values, (self.last_sequences[:, 0], self.last_sequences[:, 1])),
-            shape=shape,
-        )
+        return csr_matrix((self.chance * values, (self.last[:, 0], self.last[:, 1])), shape=shape)
 
 
 def one_choice(num_choices: int) -> SeatForm:
@@ -200,12 +192,8 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     state, parent = tree.info_state[moves], tree.parent[moves]
     parent_sequences: IntArray = np.zeros(len(seats), dtype=np.int64)
     parent_sequences[state] = last[parent, seats[state]]
-    _, first_edges = np.unique(parent, return_index=True)  # a history has an edge per action
-    visits = (
-        state[first_edges],
-        last[parent[first_edges], 1 - seats[state[first_edges]]],
-        chance[parent[first_edges]],
-    )
+    _, heads = np.unique(parent, return_index=True)  # a history has an edge per action
+    visits = (state[heads], last[parent[heads], 1 - seats[state[heads]]], chance[parent[heads]])
 
     def form(seat: int) -> SeatForm:
         states = np.flatnonzero(seats == seat)
@@ -220,7 +208,7 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
         )
 
     return SequenceForm(
-        seats=(form(0), form(1)), last_sequences=last[tree.terminal], chance=chance[tree.terminal]
+        seats=(form(0), form(1)), last=last[tree.terminal], chance=chance[tree.terminal]
     )
 
 
@@ -237,16 +225,16 @@ def _last_sequences(
     tree: GameTree, seats: IntArray, first: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Return each seat's last sequence, [T, 2], and the product of chance, [T]."""
-    last_sequences = np.zeros((len(tree.parent), 2), dtype=np.int64)
+    last = np.zeros((len(tree.parent), 2), dtype=np.int64)
     chance = tree.chance.copy()
     rows = zip(tree.parent.tolist(), tree.info_state.tolist(), tree.choice.tolist(), strict=True)
     for history, (parent, state, choice) in enumerate(rows):
         if parent >= 0:
-            last_sequences[history] = last_sequences[parent]
+            last[history] = last[parent]
             chance[history] *= chance[parent]
         if state >= 0:
-            last_sequences[history, seats[state]] = first[state] + choice
-    return last_sequences, chance
+            last[history, seats[state]] = first[state] + choice
+    return last, chance
 
 
 def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tuple[Level, ...]:
@@ -262,12 +250,10 @@ def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tupl
     levels = []
     for number in range(int(depth.max(initial=-1)) + 1):
         states = np.flatnonzero(depth == number)
-        owner_in_level = np.repeat(np.arange(len(states)), width[states])
+        place = np.repeat(np.arange(len(states)), width[states])
         starts = np.cumsum(width[states]) - width[states]
-        sequences = (
-            first[states][owner_in_level] + np.arange(len(owner_in_level)) - starts[owner_in_level]
-        )
-        levels.append(Level(states, sequences, owner_in_level, starts))
+        sequences = first[states][place] + np.arange(len(place)) - starts[place]
+        levels.append(Level(states, sequences, place, starts))
     return tuple(levels)
 
 

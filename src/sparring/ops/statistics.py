@@ -29,17 +29,17 @@ def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]
     """Return the ends of Wilson's interval of a share; ``count`` may be fractional."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half_width = (
+    margin = (
         z
         / (1 + z * z / count)
         * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     )
-    return 0.0 if share == 0 else max(middle - half_width, 0.0), 1.0 if share == 1 else min(
-        middle + half_width, 1.0
+    return 0.0 if share == 0 else max(middle - margin, 0.0), 1.0 if share == 1 else min(
+        middle + margin, 1.0
     )
 
 
-def wilson_count(share: float, half_width: float, level: float = 0.95) -> float:
+def wilson_count(share: float, margin: float, level: float = 0.95) -> float:
     """Return the number n of observations at which Wilson's interval has a given half-width.
 
     Equation:
@@ -53,14 +53,8 @@ def wilson_count(share: float, half_width: float, level: float = 0.95) -> float:
         level: coverage.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
-    square_term, linear_term = (
-        0.25 - half_width * half_width,
-        share * (1 - share) - 2 * half_width * half_width,
-    )
-    root = (
-        math.sqrt(linear_term * linear_term + 4 * square_term * half_width * half_width)
-        - linear_term
-    ) / (2 * square_term)
+    quadratic, linear = (0.25 - margin * margin, share * (1 - share) - 2 * margin * margin)
+    root = (math.sqrt(linear * linear + 4 * quadratic * margin * margin) - linear) / (2 * quadratic)
     return z * z / root
 
 
@@ -72,13 +66,11 @@ def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) 
     mean = float(data.mean())
     if len(data) == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
-    half_width = student_half_width(float(data.std(ddof=1)), len(data), level)
-    return Interval(
-        mean=mean, low=mean - half_width, high=mean + half_width, count=len(data), level=level
-    )
+    margin = student_margin(float(data.std(ddof=1)), len(data), level)
+    return Interval(mean=mean, low=mean - margin, high=mean + margin, count=len(data), level=level)
 
 
-def student_half_width(deviation: float, count: float, level: float = 0.95) -> float:
+def student_margin(deviation: float, count: float, level: float = 0.95) -> float:
     """Return the half-width of Student's t interval of a mean.
 
     Args:
@@ -122,10 +114,8 @@ def clustered_mean_interval(
     mean = float(sums.sum()) / total
     if count == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=int(total), level=level)
-    half_width = student_quantile(count - 1, level) * _clustered_error(sums, sizes, mean)
-    return Interval(
-        mean=mean, low=mean - half_width, high=mean + half_width, count=int(total), level=level
-    )
+    margin = student_quantile(count - 1, level) * _clustered_error(sums, sizes, mean)
+    return Interval(mean=mean, low=mean - margin, high=mean + margin, count=int(total), level=level)
 
 
 def clustered_share_interval(
@@ -149,13 +139,11 @@ def clustered_share_interval(
     if count < 2:
         return Interval(mean=share, low=0.0, high=1.0, count=int(total), level=level)
     error = _clustered_error(successes, sizes, share)
-    effective_count = min(share * (1 - share) / error**2, total) if error > 0 else total
+    effective = min(share * (1 - share) / error**2, total) if error > 0 else total
     if share in (0.0, 1.0):
-        effective_count = float(count)
+        effective = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = wilson_ends(
-        share, effective_count * (z / student_quantile(count - 1, level)) ** 2, level
-    )
+    low, high = wilson_ends(share, effective * (z / student_quantile(count - 1, level)) ** 2, level)
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)
 
 
@@ -186,11 +174,7 @@ def jackknife_interval(
     if count < 2:
         return Interval(mean=estimate, low=-math.inf, high=math.inf, count=count, level=level)
     error = math.hypot(math.sqrt((count - 1) * float(partial_estimates.var())), more_error)
-    half_width = student_quantile(count - 1, level) * error
+    margin = student_quantile(count - 1, level) * error
     return Interval(
-        mean=estimate,
-        low=estimate - half_width,
-        high=estimate + half_width,
-        count=count,
-        level=level,
+        mean=estimate, low=estimate - margin, high=estimate + margin, count=count, level=level
     )

@@ -47,11 +47,11 @@ def with_playouts(
     """
     specs: list[EpisodeSpec] = []
     groups: dict[int, tuple[int, int]] = {}  # group -> index of the episode, length of the prefix
-    group_of_position: dict[Position, int] = {}
+    group_at: dict[Position, int] = {}
     for index, episode in enumerate(episodes):
         starts = _playout_starts(episode, index, stream.child(index), estimate_before)
         for position, prefix_length, turn_stream in starts:
-            group = group_of_position[position] = len(groups)
+            group = group_at[position] = len(groups)
             groups[group] = index, prefix_length
             for playout_index in range(count):
                 specs.append(
@@ -76,9 +76,9 @@ def with_playouts(
         turns = playout.turns[groups[playout.group_id][1] :]
         num_tokens += sum(num_sampled_tokens(turn) for turn in turns if playout.trained[turn.seat])
     if estimate_before:
-        _share_playouts(group_of_position, episodes, groups)
+        _share_playouts(group_at, episodes, groups)
     episodes_with_values = [
-        _add_values(episode, n, group_of_position, returns, estimate_before)
+        _add_values(episode, n, group_at, returns, estimate_before)
         for n, episode in enumerate(episodes)
     ]
     failed_share = 1.0 - len(returns) / len(groups) if groups else 0.0
@@ -104,7 +104,7 @@ def _playout_starts(
 
 
 def _share_playouts(
-    group_of_position: dict[Position, int],
+    group_at: dict[Position, int],
     episodes: Sequence[Episode],
     groups: Mapping[int, tuple[int, int]],
 ) -> None:
@@ -115,22 +115,20 @@ def _share_playouts(
         for index, turn in enumerate(episode.turns):
             if episode.trained[turn.seat]:
                 begin = first_of_moment(episode.turns, index)
-                group_of_position[episode_index, index, True] = group_of_prefix[
-                    episode_index, begin
-                ]
+                group_at[episode_index, index, True] = group_of_prefix[episode_index, begin]
 
 
 def _add_values(
     episode: Episode,
     episode_index: int,
-    group_of_position: Mapping[Position, int],
+    group_at: Mapping[Position, int],
     returns: Mapping[int, Sequence[tuple[float, ...]]],
     has_before: bool,
 ) -> Episode:
     turns = list(episode.turns)
 
     def mean_return(index: int, is_before_turn: bool) -> float | None:
-        payoffs = returns.get(group_of_position[episode_index, index, is_before_turn], ())
+        payoffs = returns.get(group_at[episode_index, index, is_before_turn], ())
         seat_returns = [payoff[turns[index].seat] for payoff in payoffs]
         return sum(seat_returns) / len(seat_returns) if seat_returns else None
 

@@ -5,7 +5,7 @@ due at one time are sent in one call per player, so that samplers get large batc
 equal ``together`` (``players.base``) share one call.
 
 Every episode has its own streams, so its draws depend neither on the order of replies nor on the
-number of episodes in agent_call. With an ``invariant`` sampler this also holds for the
+number of episodes in flight. With an ``invariant`` sampler this also holds for the
 log-probabilities.
 
 A generator of type ``EpisodeRequests`` yields specs and receives their rollout. The caller plays
@@ -59,9 +59,7 @@ class _RunningPlay:
         self.turns: list[PendingTurn] = []
         self.replies: list[Reply] = []
         self.num_missing = 0  # replies that have not arrived
-        self.error: Exception | None = (
-            None  # raised by the play's code while a player used the play
-        )
+        self.error: Exception | None = None  # raised by the play's code in a player's call
 
 
 # a due turn, its play, and its index among the due turns of this play
@@ -87,29 +85,26 @@ class PlayLoop:
         self.failures: list[str] = []  # reasons why episodes failed beyond their retries
         self._open: dict[int, EpisodeInPlay] = {}  # running episodes, by index in ``specs``
         self.num_retried = self.num_running = 0
-        # (index in ``specs``, attempt) of the episodes that have not begun, the next one last
-        self._queue = [(index, 0) for index in range(len(specs))][::-1]
+        self._queue = [(index, 0) for index in range(len(specs))][::-1]  # index, attempt
         self._plays_to_prompt: list[_RunningPlay] = []
         self._calls: list[tuple[AgentCall, list[PendingReply]]] = []
         self._last_reply_time = time.monotonic()
 
     def run(
-        self,
-        on_finished: Callable[[int], None] | None,
-        on_no_call: Callable[[], None] | None = None,
+        self, on_finished: Callable[[int], None] | None, on_idle: Callable[[], None] | None = None
     ) -> None:
         """Play until all episodes have ended; on an exception, close all calls and plays.
 
         Args:
             on_finished: called with the number of finished episodes, whenever this number rises.
-            on_no_call: called while no call is under way; it may change the players' weights.
+            on_idle: called while no player is called; it may change the players' weights.
         """
         try:
             while self._queue or self._plays_to_prompt or self._calls:
                 num_finished = len(self.finished)
                 self._begin()
-                if on_no_call is not None and not self._calls:
-                    on_no_call()
+                if on_idle is not None and not self._calls:
+                    on_idle()
                 self._ask()
                 self._apply_replies(self._receive())
                 if on_finished is not None and len(self.finished) > num_finished:
@@ -419,7 +414,7 @@ def rollout(
     on_finished: Callable[[int], None] | None = None,
     judges: Mapping[str, Judge] | None = None,
     candidates: Candidates | None = None,
-    on_no_call: Callable[[], None] | None = None,
+    on_idle: Callable[[], None] | None = None,
 ) -> Rollout:
     """Play all episodes to the end.
 
@@ -432,8 +427,7 @@ def rollout(
         judges: the oracle that judges the due decisions of trained seats, by the environment's
             name.
         candidates: rule for several replies to each prompt of a trained seat; None: one reply.
-        on_no_call: called while no call of a player is under way; it may change the players'
-            weights.
+        on_idle: called while no player is called; it may change the players' weights.
 
     Returns:
         The episodes of all complete groups, and the counts. If an episode fails beyond its retries,
@@ -444,7 +438,7 @@ def rollout(
     """
     with paused_collector():
         loop = PlayLoop(specs, agents, in_flight, retries, judges or {}, candidates)
-        loop.run(on_finished, on_no_call)
+        loop.run(on_finished, on_idle)
     episodes = [
         loop.finished[index]
         for index in sorted(loop.finished)

@@ -568,10 +568,7 @@ def _columns(learned: LearnedBatch, new_ids: Collection[int]) -> dict[str, Itera
     """
     turns, credit = learned.turns, learned.credit
     has_candidates = turns.state_group is not None
-    keys = [
-        _key(*episode_and_turn)
-        for episode_and_turn in ordered_turns(learned.batch, candidates=has_candidates)
-    ]
+    keys = [_key(*pair) for pair in ordered_turns(learned.batch, candidates=has_candidates)]
     advantages_by_turn = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     nulls = [None] * len(keys)
     return {

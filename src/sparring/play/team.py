@@ -141,12 +141,12 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
     Raises:
         ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
-    composite_players = {
+    composites = {
         name: player for name, player in agents.items() if isinstance(player, Team | Mixture)
     }
-    if not composite_players:
+    if not composites:
         return SeatedEpisodes(specs, agents, {}, {})
-    for player in composite_players.values():
+    for player in composites.values():
         if isinstance(player, Mixture):
             player.agents()  # so that errors are raised before the first episode
     single_agents: dict[str, Agent] = dict(agents)
@@ -156,10 +156,8 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
     for spec in specs:
         names = list(map(str, spec.players))
         for seat, name in enumerate(names):
-            if name in composite_players:
-                seat_name, agent, drawn_player = _seat_agent(
-                    name, composite_players[name], spec, seat
-                )
+            if name in composites:
+                seat_name, agent, drawn_player = _seat_agent(name, composites[name], spec, seat)
                 names[seat], team_names[seat_name] = seat_name, name
                 single_agents[seat_name] = agent
                 members.update({} if drawn_player is None else {seat_name: drawn_player})

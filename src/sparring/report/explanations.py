@@ -19,7 +19,7 @@ from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import UnknownNameError
 from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrap_lines
-from sparring.run.events import fits_pattern
+from sparring.run.events import fits
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", "metrics", *METHOD_SLOTS)
@@ -105,7 +105,7 @@ def explanation(name: str) -> str:
 def _is_metric(key: str, name: str) -> bool:
     """Return whether a name is a metric's full name, its name without placeholders, or a match."""
     fixed_part = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
-    return name in (key, fixed_part, key.split("/")[0]) or fits_pattern(key, name)
+    return name in (key, fixed_part, key.split("/")[0]) or fits(key, name)
 
 
 def _nash_conv_of(game: str) -> list[str]:
@@ -174,7 +174,7 @@ def figure_glossary() -> dict[str, str]:
 def meanings(names: Iterable[str]) -> dict[str, str]:
     """Return the documented meanings of a run's metrics, without those of its losses."""
     tables = _all_metric_tables()
-    keys = {name: next((key for key in tables if fits_pattern(key, name)), None) for name in names}
+    keys = {name: next((key for key in tables if fits(key, name)), None) for name in names}
     return {name: tables[key] for name, key in keys.items() if key}
 
 
@@ -212,4 +212,4 @@ def check_metrics(names: Iterable[str]) -> None:
 
 
 def _is_documented(name: str, patterns: Iterable[str]) -> bool:
-    return any(name == pattern or fits_pattern(pattern, name) for pattern in patterns)
+    return any(name == pattern or fits(pattern, name) for pattern in patterns)

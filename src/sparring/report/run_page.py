@@ -52,14 +52,7 @@ from sparring.report.svg import Series
 from sparring.report.worker_status import workers_values
 from sparring.run.config_checks import CHANGES, FIXED_NESTED, START, differences
 from sparring.run.evaluation import FAMILIES
-from sparring.run.events import (
-    HEALTH,
-    METRICS,
-    TIMING,
-    last_readable_step,
-    read_figures,
-    read_lines,
-)
+from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, readable_until
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import PROVENANCE, starts
 
@@ -438,7 +431,7 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     damage_notes = [
         f"{name} cannot be read after step {step}: later lines are left out."
         for name in (METRICS, TIMING, HEALTH)
-        if (step := last_readable_step(path / name)) is not None
+        if (step := readable_until(path / name)) is not None
     ]
     troubles = [*damage_notes, *troubles]
     if not samples:

@@ -69,7 +69,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: a key that must not change differs.
     """
-    changes = _describe_fixed_changes(_with_defaults(folder.config()), config)
+    changes = _fixed_changes(_with_defaults(folder.config()), config)
     if changes:
         raise RunError(
             f"{folder.path} was started with another configuration: {changes}. Resume without "
@@ -81,9 +81,7 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Describe how a configuration differs from a checkpoint's; "" if they are equal."""
     if SAVED not in latest.state:
         return ""
-    return _describe_fixed_changes(
-        _with_defaults(latest.state[SAVED]), config.model_dump(mode="json")
-    )
+    return _fixed_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def fixed_settings(config: RunConfig) -> dict[str, Any]:
@@ -176,7 +174,7 @@ def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in FREE_KEYS if key in config}, **nested}
 
 
-def _describe_fixed_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _fixed_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 

@@ -85,9 +85,7 @@ from sparring.play.players.base import Agent, HasNotes
 from sparring.play.players.mixture import MemberMixture
 
 
-def answer_of(
-    engine: Engine, payoffs: Payoffs, answer: str, *, has_sides_apart: bool = False
-) -> Agent:
+def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = False) -> Agent:
     """Return the agent that evaluation measures for a run.
 
     Without members there is no mixture, and the published policy is returned. With several
@@ -99,7 +97,7 @@ def answer_of(
         answer: ``policy`` or ``average``: the published policy (EMA weights if the run has them);
             ``last``: the learner's weights; or a meta-solver with its options, such as ``nash``:
             its mixture of the league's members.
-        has_sides_apart: whether each of two sides has its own mixture
+        apart: whether each of two sides has its own mixture
             (``league.meta_game.apart_keys``).
 
     Raises:
@@ -110,7 +108,7 @@ def answer_of(
         return engine.agent(LEARNER if answer == LAST else PUBLISHED)
     solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
     trained_games = [(game, weight) for game, weight in engine.environments if weight]
-    if has_sides_apart:
+    if apart:
         sides = {game.name: make_two_sides(game, weight) for game, weight in trained_games}
         opposed = is_two_sided(solver)
         meta_game = answer_payoffs(payoffs, engine.members, sides, opposed=opposed)
@@ -121,9 +119,7 @@ def answer_of(
     sides_weights = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
     ]
-    return MemberMixture(
-        sides_weights[0], engine.agent, notes, sides_weights[1] if has_sides_apart else None
-    )
+    return MemberMixture(sides_weights[0], engine.agent, notes, sides_weights[1] if apart else None)
 
 
 log = logging.getLogger(__name__)

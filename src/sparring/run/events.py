@@ -88,12 +88,8 @@ class Sinks:
 
     def write(self, step: int, figures: Mapping[str, float]) -> int:
         """Write the finite figures of a step to all sinks, and return how many sinks failed."""
-        finite_figures = {
-            name: float(value) for name, value in figures.items() if math.isfinite(value)
-        }
-        return sum(
-            not self._write_to(open_sink, step, finite_figures) for open_sink in self._open_sinks
-        )
+        numbers = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+        return sum(not self._write_to(open_sink, step, numbers) for open_sink in self._open_sinks)
 
     def _write_to(self, open_sink: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
         if open_sink.pause:
@@ -156,15 +152,12 @@ class MetricsWriter:
             if name == LEAGUE and not path.exists():
                 continue
             lines = [line for line in _lines(path) if line["step"] <= step]
-            if (
-                name in (METRICS, TIMING)
-                and (last_step := lines[-1]["step"] if lines else 0) < step
-            ):
+            if name in (METRICS, TIMING) and (end := lines[-1]["step"] if lines else 0) < step:
                 log.warning(
                     "%s is damaged: its figures end at step %d, and those of the steps up to %d "
                     "are lost.",
                     path,
-                    last_step,
+                    end,
                     step,
                 )
             data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
@@ -177,10 +170,8 @@ class MetricsWriter:
         Raises:
             RunError: the disk is full or not writable.
         """
-        num_failed = (
-            self._sinks.write(step, {**metrics, **timing}) if self._sinks is not None else 0
-        )
-        timing = {**timing, "failed_sinks": num_failed} if num_failed else timing
+        failures = self._sinks.write(step, {**metrics, **timing}) if self._sinks is not None else 0
+        timing = {**timing, "failed_sinks": failures} if failures else timing
         for name, values in ((METRICS, metrics), (TIMING, timing)):
             self._append(
                 name, {"step": step, **{key: _json_number(value) for key, value in values.items()}}
@@ -243,7 +234,7 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def last_readable_step(path: Path) -> int | None:
+def readable_until(path: Path) -> int | None:
     """Return the last readable step of a damaged metrics file; None if it is not damaged."""
     if not path.is_file():
         return None
@@ -387,9 +378,7 @@ class HealthMonitor:
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._first_values: dict[
-            tuple[int, str], list[float]
-        ] = {}  # first records, for ``times_start``
+        self._first: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
         self._best_values: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
         self._recorded: set[int] = set()  # rules whose metric has been recorded
         self._reported: set[tuple[int, str]] = set()  # rules and metrics with a finding
@@ -405,8 +394,7 @@ class HealthMonitor:
             names = sorted(
                 name
                 for name in metrics
-                if fits_pattern(rule.metric, without_policy(name, self._policies))
-                or name == rule.metric
+                if fits(rule.metric, without_policy(name, self._policies)) or name == rule.metric
             )
             if names:
                 self._recorded.add(index)
@@ -435,7 +423,7 @@ class HealthMonitor:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
-        first_values = self._first_values.setdefault(key, [])
+        first_values = self._first.setdefault(key, [])
         if len(first_values) < START_RECORDS:
             first_values.extend([value] if value is not None and math.isfinite(value) else [])
             return None
@@ -488,7 +476,7 @@ def num_ignored_steps(rule: HealthRule, num_steps: int) -> float:
     return rule.after_step * num_steps if rule.after_step < 1 else rule.after_step
 
 
-def fits_pattern(pattern: str, name: str) -> bool:
+def fits(pattern: str, name: str) -> bool:
     """Return whether a metric's name fits a pattern; a part in capitals fits any part."""
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)

@@ -85,7 +85,7 @@ def league_step(
     methods: Methods,
     state: RunState,
     episodes: Iterable[Episode] = (),
-    on_snapshots: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
+    notify: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
 ) -> RunState:
     """Take a snapshot of each learner for which one is due.
 
@@ -95,7 +95,7 @@ def league_step(
         methods: the run's plug-ins.
         state: state after the step.
         episodes: the episodes of the step.
-        on_snapshots: called with the step and a line for each new snapshot.
+        notify: called with the step and a line for each new snapshot.
 
     Returns:
         The state; its payoff book lacks dropped snapshots, and has new results among members.
@@ -109,10 +109,8 @@ def league_step(
     names = [record.live] if record.live else learners
     record = _count_step(config, methods, state, record, names, episodes)
     due_names = [name for name in names if _is_due(config, engine, methods, state, record, name)]
-    if on_snapshots is not None:
-        on_snapshots(
-            state.step, [_snapshot_line(config, state, record, name) for name in due_names]
-        )
+    if notify is not None:
+        notify(state.step, [_snapshot_line(config, state, record, name) for name in due_names])
     for name in due_names:
         record = _take_snapshot(config, engine, methods, state, record, name)
     if due_names:
@@ -121,10 +119,8 @@ def league_step(
     if due_names and record.live:
         record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
     present_names = {str(member) for member in engine.members}
-    parents_of_present = {
-        name: origin for name, origin in record.members.items() if name in present_names
-    }
-    return state.remembering(**{LEAGUE: replace(record, members=parents_of_present).to_json()})
+    parents = {name: origin for name, origin in record.members.items() if name in present_names}
+    return state.remembering(**{LEAGUE: replace(record, members=parents).to_json()})
 
 
 def _count_step(
@@ -141,23 +137,19 @@ def _count_step(
     for name in names:
         if "returns" in methods.schedules[name].needs:
             mean_return = _mean_return(
-                LEARNER.for_policy(name),
-                episodes,
-                has_several_learners=bool(config.league.learners),
+                LEARNER.for_policy(name), episodes, has_several=bool(config.league.learners)
             )
             returns[name] = [*returns.get(name, ()), *mean_return]
     return replace(record, age=age, returns=returns)
 
 
-def _mean_return(
-    learner: PlayerRef, episodes: Iterable[Episode], has_several_learners: bool
-) -> list[float]:
+def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], has_several: bool) -> list[float]:
     returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (player if has_several_learners else player.for_policy(MAIN)) == learner
+        if trained and (player if has_several else player.for_policy(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -203,15 +195,15 @@ def _take_snapshot(
     engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
     snapshots = [member for member in engine.members if member.name == new_member.name]
-    permanent_members = [start] if league.start else []
+    permanent = [start] if league.start else []
     request = KeepRequest(
-        members=[member for member in snapshots if member not in permanent_members],
-        keep=league.keep - len(permanent_members),
+        members=[member for member in snapshots if member not in permanent],
+        keep=league.keep - len(permanent),
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
         permanent_members=[
-            m for m in engine.members if m in permanent_members or m.name != new_member.name
+            m for m in engine.members if m in permanent or m.name != new_member.name
         ],
     )
     kept_members = methods.keeping(request, progress=state.step / config.steps)

@@ -95,10 +95,10 @@ def train(
         DivergedError: a value is not finite; this step is not saved.
     """
     games = [game for game, _ in engine.environments]
-    methods, seen_states = Methods.of(config, games), SeenInitialStates(config, games)
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen_states, on_evaluation)
+    methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, on_evaluation)
     state, saved_path, notes = _restore(config, engine, folder, resume)
-    current_step, stop_text = 0, ""  # step 0: the warm-up; text of a rule that stops the run
+    current_step, halt = 0, ""  # step 0: the warm-up; text of a rule that stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
@@ -110,26 +110,18 @@ def train(
         if state.step == 0:
             warm_up(config, engine, watch=on_warmup, stop=stop)
         state = begin_league(config, engine, state)
-        while (
-            state.step < config.steps
-            and not stop_text
-            and not (stop is not None and stop.requested)
-        ):
+        while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             step_start, current_step = time.perf_counter(), state.step + 1
-            is_recorded = config.store.every > 0 and current_step % config.store.every == 0
+            recorded = config.store.every > 0 and current_step % config.store.every == 0
             state = restart_learners(config, engine, state)
-            outcome = play_round(
-                config, engine, methods, state, is_recorded=is_recorded, source=source
-            )
+            outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
             metrics, timing, episodes = outcome.metrics, outcome.timing, outcome.episodes
             state = league_step(config, engine, methods, state, episodes, writer.snapshots)
             if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
-                has_sides_apart = bool(apart_keys(config))
-                answer = answer_of(
-                    engine, state.payoffs, config.league.answer, has_sides_apart=has_sides_apart
-                )
+                apart = bool(apart_keys(config))
+                answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
                 seconds = time.perf_counter() - step_start - timing["seconds/round"]
                 timing = {**timing, "seconds/evaluation": seconds}
@@ -140,10 +132,8 @@ def train(
             last_metrics.update(metrics)
             findings = monitor.observe(step, metrics)
             writer.record(step, [finding.event() for finding in findings])
-            warnings, stop_text = (
-                tuple(finding.message for finding in findings),
-                stop_message(findings),
-            )
+            warnings = tuple(finding.message for finding in findings)
+            halt = stop_message(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
                 saved_path = save(config, engine, folder, state, saved_path)
             if watch is not None:
@@ -162,10 +152,8 @@ def train(
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
-        context = (
-            f"{_describe_step(config, current_step)} {checkpoint.describe_latest(folder.path)}"
-        )
-        raise type(error)(f"{error} {context}") from error
+        note = f"{_describe_step(config, current_step)} {checkpoint.describe_latest(folder.path)}"
+        raise type(error)(f"{error} {note}") from error
     finally:
         writer.close()
     return RunSummary(
@@ -173,7 +161,7 @@ def train(
         finished=state.step >= config.steps,
         metrics=last_metrics,
         folder=folder.path,
-        stopped_by=stop_text,
+        stopped_by=halt,
     )
 
 

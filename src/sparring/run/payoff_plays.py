@@ -32,7 +32,7 @@ from sparring.play.team import rollout_teams
 
 
 def with_exact(
-    config: RunConfig, engine: Engine, book: Payoffs, *, with_self_play: bool = False
+    config: RunConfig, engine: Engine, book: Payoffs, *, self_play: bool = False
 ) -> Payoffs:
     """Return the book with exact results for all pairs of members without one.
 
@@ -43,13 +43,13 @@ def with_exact(
         config: the run's configuration.
         engine: the run's models.
         book: the book so far.
-        with_self_play: whether to add each member's result against itself.
+        self_play: whether to add each member's result against itself.
 
     Raises:
         GameError: exact values are not possible; see ``check_exact``.
     """
     several_learners = bool(config.league.learners)
-    self_pairs = [(m, m) for m in engine.members] if with_self_play else []
+    self_pairs = [(m, m) for m in engine.members] if self_play else []
     for game in _environments_with_sides(engine):
         pairs = [
             pair
@@ -63,9 +63,7 @@ def with_exact(
             probabilities[member] = query_policy(scorer, states)[0]
         results: dict[Row, Results] = {}
         for pair in pairs:
-            results |= pair_results(
-                game, states, pair, probabilities, separate_policies=several_learners
-            )
+            results |= pair_results(game, states, pair, probabilities, by_policy=several_learners)
         book = book.with_exact(results)
     return book
 
@@ -76,7 +74,7 @@ def pair_results(
     pair: tuple[PlayerRef, PlayerRef],
     policies: Mapping[PlayerRef, Sequence[FloatArray]],
     *,
-    separate_policies: bool = False,
+    by_policy: bool = False,
 ) -> dict[Row, Results]:
     """Return the exact results of two members; the first member plays the first side.
 
@@ -91,22 +89,20 @@ def pair_results(
         states: result of ``enumerate_info_states(game)``.
         pair: two members.
         policies: both members' probabilities of the legal actions in each information state.
-        separate_policies: as in ``Payoffs.after``.
+        by_policy: as in ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
     first_side = filled_together(teams)[0]
-    player_of_seat = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
-    rows = [
-        policies[player_of_seat[seat]][state] for state, seat in enumerate(states.seats.tolist())
-    ]
+    players = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
+    rows = [policies[players[seat]][state] for state, seat in enumerate(states.seats.tolist())]
     reach = history_reach(states, rows)[states.tree.terminal]
     is_cooperative = len(sides_of(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
     row_results: dict[Row, list[Results]] = {}
-    for row, own_side, other_side in pair_rows(game.name, player_of_seat, teams, separate_policies):
+    for row, own_side, other_side in pair_rows(game.name, players, teams, by_policy):
         if row.player != row.opponent or pair[0] == pair[1]:
-            own_payoff, other_payoff = payoffs[own_side], payoffs[other_side]
-            result = _results(reach, own_payoff, other_payoff, can_win=not is_cooperative)
+            u, v = payoffs[own_side], payoffs[other_side]
+            result = _results(reach, u, v, can_win=not is_cooperative)
             row_results.setdefault(row, []).append(result)
     return {row: _mean_results(results) for row, results in row_results.items()}
 
@@ -153,29 +149,24 @@ def _states(game: IdentityKey[Environment], limit: int) -> InfoStates:
     return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(
-    reach: FloatArray, own_payoff: FloatArray, other_payoff: FloatArray, *, can_win: bool
-) -> Results:
+def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) -> Results:
     """Return the exact results of one side against another.
 
     Args:
         reach: probability of each terminal history, [Z].
-        own_payoff: payoff of the side in each terminal history, [Z].
-        other_payoff: payoff of the other side, [Z].
+        u: payoff of the side in each terminal history, [Z].
+        v: payoff of the other side, [Z].
         can_win: whether the environment has a winner.
     """
-    largest = np.maximum(np.abs(own_payoff), np.abs(other_payoff))
-    is_draw = np.abs(own_payoff - other_payoff) <= np.maximum(TOLERANCE * largest, TOLERANCE)
-    win_probability, loss_probability = (
-        reach[~is_draw & (own_payoff > other_payoff)].sum(),
-        reach[~is_draw & (own_payoff < other_payoff)].sum(),
-    )
+    largest = np.maximum(np.abs(u), np.abs(v))
+    is_draw = np.abs(u - v) <= np.maximum(TOLERANCE * largest, TOLERANCE)
+    win, loss = (reach[~is_draw & (u > v)].sum(), reach[~is_draw & (u < v)].sum())
     return Results(
         games=1,
-        wins=float(win_probability) if can_win else 0,
+        wins=float(win) if can_win else 0,
         draws=float(reach[is_draw].sum()) if can_win else 0,
-        losses=float(loss_probability) if can_win else 0,
-        returns=float(reach @ own_payoff),
+        losses=float(loss) if can_win else 0,
+        returns=float(reach @ u),
         exact=True,
     )
 
@@ -216,9 +207,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         GameError: exact results are not possible (see ``check_exact``), or with ``focus`` the
             meta-solver cannot solve the meta-game.
     """
-    plays, with_self_play = config.league.plays, bool(apart_keys(config))
+    plays, self_play = config.league.plays, bool(apart_keys(config))
     if plays == EXACT:
-        return with_exact(config, engine, book, with_self_play=with_self_play)
+        return with_exact(config, engine, book, self_play=self_play)
     root = engine.root.child("payoffs").child(step)
     for game_index, (game, weight) in enumerate(engine.environments):
         sides = filled_together(tuple(teams_of(game)))
@@ -226,9 +217,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             continue
         for start, end in _round_ranges(plays, config.league.focus):
             shares = _pair_shares(config, engine, book, game) if start else None
-            pairs = next_pairs(
-                book, engine.members, game.name, shares, with_self_play=with_self_play
-            )
+            pairs = next_pairs(book, engine.members, game.name, shares, self_play=self_play)
             numbered_pairs = zip(range(start, end), pairs, strict=False)
             specs = [
                 _spec(game, sides, pair, number, root.child(game_index))
@@ -240,7 +229,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             book = book.after(
                 rollout.require_any().episodes,
                 {game.name: teams_of(game)},
-                separate_policies=several_learners,
+                by_policy=several_learners,
             )
     return book
 
@@ -251,7 +240,7 @@ def next_pairs(
     environment: str,
     shares: Sequence[float] | None = None,
     *,
-    with_self_play: bool = False,
+    self_play: bool = False,
 ) -> Iterator[Pair]:
     """Yield the next pairs of members, endlessly; yield none if there is only one member.
 
@@ -261,13 +250,13 @@ def next_pairs(
         environment: label of the environment.
         shares: each pair's share of all episodes, in the order of ``itertools.combinations(members,
             2)``; None: equal shares.
-        with_self_play: whether each member also plays itself, as often as it plays another member
+        self_play: whether each member also plays itself, as often as it plays another member
             from one side.
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     weights = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
-    if with_self_play:  # a member's game with itself counts once for each side
+    if self_play:  # a member's game with itself counts once for each side
         pairs += [(m, m) for m in members]
         counts += [book.results(m, m, environment=environment).games for m in members]
         weights += [sum(weights) / max(len(weights), 1) or 1.0] * len(members)

@@ -151,7 +151,7 @@ def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
         "curriculum": inputs.curriculum,
         "payoffs": inputs.payoffs.to_json(),
         "weights": [list(key) for key in inputs.pinned or ()],
-        **({"live": inputs.learning_policy} if inputs.learning_policy else {}),
+        **({"live": inputs.only_policy} if inputs.only_policy else {}),
     }
 
 
@@ -168,7 +168,7 @@ def _restore_inputs(
             curriculum=record["curriculum"],
             payoffs=Payoffs.from_json(record["payoffs"]),
             pinned=engine.pin(tuple((name, version) for name, version in record["weights"])),
-            learning_policy=str(record.get("live", "")),
+            only_policy=str(record.get("live", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):
@@ -367,12 +367,8 @@ class FreshSteps:
 
 
 def _oldest_version(turn: Turn) -> int:
-    sampled_segments = [
-        segment for segment in turn.segments if segment.kind == "sampled" and segment.ids
-    ]
-    return min(
-        (segment.weights_version for segment in sampled_segments), default=turn.weights_version
-    )
+    segments = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
+    return min((segment.weights_version for segment in segments), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:

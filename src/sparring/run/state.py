@@ -210,10 +210,5 @@ class RunState:
                     f"The checkpoint {folder} holds no state of {name}; take another checkpoint, "
                     "or start anew with --overwrite."
                 )
-        return cls(
-            step=step,
-            owners={
-                **json_owners,
-                **{name: kind.restored(folder) for name, kind in FILE_STATES.items()},
-            },
-        )
+        file_owners = {name: kind.restored(folder) for name, kind in FILE_STATES.items()}
+        return cls(step=step, owners={**json_owners, **file_owners})

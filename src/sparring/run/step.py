@@ -391,12 +391,9 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
     is_comparable = group_counts(group_of, count) > 1
     if not is_comparable.any():
         return {}
-    deviations = group_std(returns, group_of, count, ddof=0)[is_comparable]
-    is_equal = deviations <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
-    return {
-        "group_deviation": float(deviations.mean()),
-        "group_equal_share": float(is_equal.mean()),
-    }
+    deviation = group_std(returns, group_of, count, ddof=0)[is_comparable]
+    equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
+    return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -412,7 +409,7 @@ class StepInputs:
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # sampling weights; None: the current weights
-    learning_policy: str = ""  # the only policy that learns in a league; empty: all learn
+    only_policy: str = ""  # the only policy that learns in a league; empty: all learn
 
     @classmethod
     def of(
@@ -433,7 +430,7 @@ class StepInputs:
             curriculum=state.json("curriculum"),
             payoffs=state.payoffs,
             pinned=pinned,
-            learning_policy=state.json(LEAGUE).get("live", ""),
+            only_policy=state.json(LEAGUE).get("live", ""),
         )
 
 
@@ -470,7 +467,7 @@ def specs_of(
         mixtures=methods.mixtures,
         learners=methods.learners,
         tags=config.league.tags,
-        learning_policy=inputs.learning_policy,
+        only_policy=inputs.only_policy,
     )
 
 
@@ -518,7 +515,7 @@ def request_plays(
         oracles=methods.oracles,
         rewards=methods.rewards,
     )
-    metrics_by_batch = []
+    batch_metrics = []
     for refill in range(rollout.refills + 1):
         specs = specs_of(
             config, engine, methods, inputs, book=book, progress=progress, refill=refill
@@ -546,15 +543,15 @@ def request_plays(
         result.selected += selected
         result.episodes += episodes
         figures = {**figures, **shaping, **group_metrics(turns), "kept_share": kept_share}
-        metrics_by_batch.append((len(episodes), figures))
+        batch_metrics.append((len(episodes), figures))
         if len(result.selected) >= rollout.games_per_step:
             break
     result.selected = _first_groups(result.selected, rollout.games_per_step)
-    result.turns = turns if len(metrics_by_batch) == 1 else None
+    result.turns = turns if len(batch_metrics) == 1 else None
     result.metrics = (
-        {**_mean_metrics(metrics_by_batch), "refills": float(len(metrics_by_batch) - 1)}
+        {**_mean_metrics(batch_metrics), "refills": float(len(batch_metrics) - 1)}
         if rollout.refills
-        else metrics_by_batch[0][1]
+        else batch_metrics[0][1]
     )
     return result
 
@@ -655,14 +652,9 @@ def _playouts(
     limit = max_turns_at(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [section.credit.bind("credit") for section in config.by_policy.values()]
-    has_start_values = any("playouts" in required_services(credit) for credit in credits)
+    has_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes,
-        games,
-        count=count,
-        stream=stream,
-        max_turns=limit,
-        estimate_before=has_start_values,
+        episodes, games, count=count, stream=stream, max_turns=limit, estimate_before=has_values
     )
 
 
@@ -673,17 +665,14 @@ def _first_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
     return [episode for episode in episodes if episode.group_id in groups]
 
 
-def _mean_metrics(metrics_by_batch: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    names = {name: None for _, metrics in metrics_by_batch for name in metrics}
+def _mean_metrics(batch_metrics: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    names = {name: None for _, metrics in batch_metrics for name in metrics}
     values_by_name = {
-        name: [
-            (num_games, metrics[name]) for num_games, metrics in metrics_by_batch if name in metrics
-        ]
+        name: [(size, metrics[name]) for size, metrics in batch_metrics if name in metrics]
         for name in names
     }
     return {
-        name: sum(num_games * value for num_games, value in values)
-        / sum(num_games for num_games, _ in values)
+        name: sum(size * value for size, value in values) / sum(size for size, _ in values)
         for name, values in values_by_name.items()
     }
 
@@ -788,7 +777,7 @@ def play_round(
     methods: Methods,
     state: RunState,
     *,
-    is_recorded: bool = False,
+    recorded: bool = False,
     source: StepSource | None = None,
 ) -> StepResult:
     """Play the episodes of one step and learn from them.
@@ -798,7 +787,7 @@ def play_round(
         engine: the run's models.
         methods: the run's plug-ins.
         state: ``RunState()`` in the first step, then the previous result's state.
-        is_recorded: whether to compute the entropy of every sampled token for the record, by one
+        recorded: whether to compute the entropy of every sampled token for the record, by one
             more forward pass.
         source: returns the episodes of each step; None: the episodes are played now.
 
@@ -837,11 +826,11 @@ def play_round(
         )
         for batch in batches
     ]
-    metrics_by_policy = list(map(_credit_metrics, batches, credits))
+    policy_metrics = list(map(_credit_metrics, batches, credits))
     times.append(time.perf_counter())
     learned_batches, metrics = list[LearnedBatch](), dict[str, float]()
-    for batch, credit, values in zip(batches, credits, metrics_by_policy, strict=True):
-        if is_recorded:
+    for batch, credit, values in zip(batches, credits, policy_metrics, strict=True):
+        if recorded:
             learned_batches.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.has_loss(credit):
             values |= engine.learn(batch, credit, step=step, progress=progress)
@@ -866,7 +855,7 @@ def play_round(
             rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,
-            separate_policies=bool(config.league.learners),
+            by_policy=bool(config.league.learners),
         ).to_json(),
         **(source.state() if source is not None else {}),
     )

@@ -75,8 +75,8 @@ def test_with_a_second_main_half_of_the_games_are_against_either_main():
             mains=["a", "b"],
             snapshots=["x"],
             tag_of=lambda _: "main",
-            snapshots_of=lambda main: [f"{main}0"],
-            win_rate=lambda player: {"b": 0.2}.get(player, 0.8),
+            past_of=lambda main: [f"{main}0"],
+            rate=lambda player: {"b": 0.2}.get(player, 0.8),
             stream=Stream.from_seed(0).child(number),
         )
         for number in range(NUM_GAMES)

@@ -124,14 +124,10 @@ class ModuleDeclarations:
     # for players: functions of the player's options
     style_of: Callable[..., str] | None = None  # returns the style of prompts that the player needs
     words_of: Callable[..., frozenset[str] | None] | None = (
-        None  # returns the words that the player can read; None: any
+        None  # words that the player can read; None: any
     )
-    identity_of: Callable[..., Any] | None = (
-        None  # returns what the play depends on besides options
-    )
-    is_mixture: Callable[..., bool] | None = (
-        None  # returns whether the player draws one of several players
-    )
+    identity_of: Callable[..., Any] | None = None  # what the play depends on besides options
+    is_mixture: Callable[..., bool] | None = None  # whether the player draws one of several players
 
     # for context strategies and knowledge
     GROWS: bool = False  # whether a strategy always keeps the whole history
@@ -275,9 +271,8 @@ def with_options(
     }
     plain_options = {key: value for key, value in merged_options.items() if key not in schedules}
     try:
-        checked_options = dict(
-            _options_model(plugin.function, label, frozenset(schedules))(**plain_options)
-        )
+        model = _options_model(plugin.function, label, frozenset(schedules))
+        checked_options = dict(model(**plain_options))
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])

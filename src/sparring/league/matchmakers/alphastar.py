@@ -9,13 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import PlayerRef
 from sparring.core.rng import Stream
-from sparring.league.matchmakers.base import (
-    MatchRequest,
-    Seating,
-    draw_member,
-    seat_against,
-    self_play,
-)
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.payoffs import AS_PUBLISHED, weights
 
 T = TypeVar("T")
@@ -62,25 +56,20 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
         prior: number of draws added to every record, at least 0, so that one episode has little
             effect. Default 2.
     """
-    mains = [
-        player
-        for player in (request.learner, *request.other_learners)
-        if request.tag(player) == MAIN
-    ]
+    learners = (request.learner, *request.other_learners)
+    mains = [player for player in learners if request.tag(player) == MAIN]
     player = opponent(
         request.tag(request.learner),
         mains=mains or [request.learner],
         snapshots=list(request.members),
         tag_of=request.tag,
-        snapshots_of=lambda main: [
-            member for member in request.members if member.name == main.name
-        ],
-        win_rate=lambda player: _rate(request, player, prior),
+        past_of=lambda main: [member for member in request.members if member.name == main.name],
+        rate=lambda player: _rate(request, player, prior),
         stream=request.stream,
     )
     if player is None or player == request.learner:
         return self_play(request)
-    return seat_against(request, lambda seat: player)
+    return seat_vs(request, lambda seat: player)
 
 
 def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:
@@ -94,8 +83,8 @@ def opponent(
     mains: Sequence[T],
     snapshots: Sequence[T],
     tag_of: Callable[[T], str],
-    snapshots_of: Callable[[T], Sequence[T]],
-    win_rate: Callable[[T], float],
+    past_of: Callable[[T], Sequence[T]],
+    rate: Callable[[T], float],
     stream: Stream,
 ) -> T | None:
     """Return the next opponent of an agent of the league, or None if there is none.
@@ -105,45 +94,35 @@ def opponent(
         mains: the main agents with current weights.
         snapshots: all snapshots.
         tag_of: returns the tag of a snapshot.
-        snapshots_of: returns the snapshots of a main agent, oldest first.
-        win_rate: returns the agent's win rate against another agent.
+        past_of: returns the snapshots of a main agent, oldest first.
+        rate: returns the agent's win rate against another agent.
         stream: the stream of all draws.
     """
 
-    def pfsp(candidates: Sequence[T], weighting: str) -> T | None:
-        if not candidates:
+    def pfsp(pool: Sequence[T], weighting: str) -> T | None:
+        if not pool:
             return None
-        draw_weights = weights(
-            [win_rate(candidate) for candidate in candidates], *AS_PUBLISHED[weighting]
-        )
-        return draw_member(candidates, draw_weights, stream.uniform(1))
+        draw_weights = weights([rate(member) for member in pool], *AS_PUBLISHED[weighting])
+        return draw_member(pool, draw_weights, stream.uniform(1))
 
     if learner_tag not in (MAIN, EXPLOITER):
         return pfsp(snapshots, "linear_capped")
     draw, main = stream.uniform(0), mains[int(stream.uniform(2) * len(mains))]
     if learner_tag == EXPLOITER:
-        return (
-            main
-            if win_rate(main) > 0.1 or not snapshots_of(main)
-            else pfsp(snapshots_of(main), "variance")
-        )
+        return main if rate(main) > 0.1 or not past_of(main) else pfsp(past_of(main), "variance")
     if draw < 0.5:
         return pfsp(snapshots, "squared")
     if draw < 0.65:
         exploiters = [snapshot for snapshot in snapshots if tag_of(snapshot) == EXPLOITER]
-        if exploiters and min(map(win_rate, exploiters)) < 0.3:
+        if exploiters and min(map(rate, exploiters)) < 0.3:
             return pfsp(exploiters, "squared")
-        main_snapshots = snapshots_of(main)
+        main_snapshots = past_of(main)
         forgotten = main_snapshots[
-            : without_monotonic_suffix([win_rate(snapshot) for snapshot in main_snapshots])
+            : without_monotonic_suffix([rate(snapshot) for snapshot in main_snapshots])
         ]
-        if forgotten and min(map(win_rate, forgotten)) < BEATEN_RATE:
+        if forgotten and min(map(rate, forgotten)) < BEATEN_RATE:
             return pfsp(forgotten, "squared")
-    return (
-        main
-        if win_rate(main) > 0.3 or not snapshots_of(main)
-        else pfsp(snapshots_of(main), "variance")
-    )
+    return main if rate(main) > 0.3 or not past_of(main) else pfsp(past_of(main), "variance")
 
 
 def without_monotonic_suffix(rates: Sequence[float]) -> int:

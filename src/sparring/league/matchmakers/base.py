@@ -126,7 +126,7 @@ def self_play(request: MatchRequest) -> Seating:
     )
 
 
-def seat_against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
+def seat_vs(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
     """Return a seating with the learner in one side, and opponents in all other sides.
 
     The learner's side rotates from one initial state to the next, and only this side is trained.
@@ -171,10 +171,8 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER or player is request.learner:
             continue  # the learner always exists
-        possible_players = (
-            player.shares(request.members) if isinstance(player, Mixture) else (player,)
-        )
-        for member in possible_players:
+        players = player.shares(request.members) if isinstance(player, Mixture) else (player,)
+        for member in players:
             if not _exists(member, request):
                 raise PluginError(
                     f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "

@@ -8,13 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
-from sparring.league.matchmakers.base import (
-    MatchRequest,
-    Seating,
-    draw_member,
-    seat_against,
-    self_play,
-)
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.payoffs import weights
 
 ANY = "any"  # stands for all tags
@@ -94,7 +88,7 @@ def _against_tag(
     if not players:
         return self_play(request)
     shares = [1.0] * len(players) if is_current else _weights(request, players, *weight_options)
-    return seat_against(
+    return seat_vs(
         request,
         lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
     )

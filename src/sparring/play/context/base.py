@@ -292,11 +292,9 @@ class Ledger:
 
     def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
-            was_sent_before, self.known = self.known > 0, max(self.known, 1)
+            was_sent, self.known = self.known > 0, max(self.known, 1)
             empty = Segment(kind="sampled", ids=())
-            return (
-                (empty,) if was_sent_before else (Segment(kind="prompt", ids=self.ids[:1]), empty)
-            )
+            return (empty,) if was_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
         segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1

@@ -170,10 +170,8 @@ def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
     if not any(group.has_waited for group in groups):
         return {}
     episodes = [planned for group in groups for planned in group.episodes]
-    num_shared = sum(
-        turn < planned.origin.turn for planned in episodes for turn in planned.decisions
-    )
+    shared = sum(turn < planned.origin.turn for planned in episodes for turn in planned.decisions)
     return {
         "branches": sum(planned.origin.turn > 0 for planned in episodes) / len(groups),
-        "shared_turns": num_shared / max(sum(len(planned.decisions) for planned in episodes), 1),
+        "shared_turns": shared / max(sum(len(planned.decisions) for planned in episodes), 1),
     }

@@ -227,15 +227,12 @@ def _replies(
         senders: the sender of each turn.
         results: results with their indices among the sent conversations.
     """
-    sent_indices = [index for index, sender in enumerate(senders) if sender.is_sent]
-    overlong_indices = [index for index, sender in enumerate(senders) if not sender.is_sent]
-    if overlong_indices:
-        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong_indices]
+    sent = [index for index, sender in enumerate(senders) if sender.is_sent]
+    overlong = [index for index, sender in enumerate(senders) if not sender.is_sent]
+    if overlong:
+        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong]
     for batch in results:
-        yield [
-            (turn_index, _reply(senders[turn_index], result))
-            for turn_index, result in ((sent_indices[index], result) for index, result in batch)
-        ]
+        yield [(sent[index], _reply(senders[sent[index]], result)) for index, result in batch]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:

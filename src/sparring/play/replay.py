@@ -1,8 +1,8 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here is the conversation of one agent instance, such as one call of a worker. It
-begins where the environment gives a seat a fresh conversation; a context strategy may divide it
-further. Records do not contain the end of a conversation, so it is found by replay.
+A conversation here is the conversation of one agent instance, such as one call of a worker,
+and begins where the environment gives a seat a fresh conversation. A context strategy may divide
+it further. Records do not contain the end of a conversation, so it is found by replay.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def replay(game: Environment, episode: Episode) -> list[Any]:
 def replay_states(game: Environment, episode: Episode) -> Generator[Any]:
     """Yield the play of a replayed episode before each turn, and at its end.
 
-    Every yielded object is one and the same play. It changes at the next step, and is closed at
+    Every yielded object is one and the same play, which changes at the next step and is closed at
     the end.
 
     Args:

@@ -1,7 +1,7 @@
 """Rollout plans: where the episodes of a group begin, at the initial state or in another episode.
 
-A plan is called in waves, once per wave for every group of several episodes. Its arguments are the
-number of remaining episodes and the finished episodes. The plan returns where the next episodes
+A plan is called in waves, once per wave for every group of several episodes. The plan gets
+the number of remaining episodes and the finished episodes. The plan returns where the next episodes
 begin. An episode that begins in the middle of another replays the earlier turns with their tokens
 and log-probabilities; the chance outcomes of the deal stay. When a plan returns nothing, the
 remaining episodes begin at the initial state. So the number of episodes does not depend on the

@@ -27,7 +27,7 @@ from sparring.measure.agent_spec import parse_agent
 from sparring.measure.matches import illegal_replies, outcome
 from sparring.methods.knowledge.statements import pattern
 from sparring.play.players.base import Agent
-from sparring.play.rollout import with_results
+from sparring.play.rollout import within_context
 from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from sparring.run.league_step import START
@@ -158,7 +158,7 @@ def play_match(game: Environment, players: Sequence[Agent], *, games: int, strea
     teams = teams_of(game)
     names = [(FIRST, SECOND)[team] for team in teams]
     specs = [untrained_spec(game, index, names, stream.child(index)) for index in range(games)]
-    episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
+    episodes = within_context(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
     legal, speeches = [], []
     for name in (FIRST, SECOND):

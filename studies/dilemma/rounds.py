@@ -19,7 +19,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.measure.agent_spec import AgentSpec
 from sparring.play.players.base import Agent
-from sparring.play.rollout import with_results
+from sparring.play.rollout import within_context
 from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 
@@ -115,7 +115,7 @@ def _play_episodes(
     """Play episodes with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
     specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
-    return with_results(play_teams(specs, agents))
+    return within_context(play_teams(specs, agents))
 
 
 if __name__ == "__main__":

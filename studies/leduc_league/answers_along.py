@@ -48,7 +48,9 @@ def _figures_at_step(path: Path, step: int, answers: Sequence[str]) -> dict[str,
     for answer in answers:
         agent: Any
         if answer == BEST:
-            agent = answer_of(engine, with_exact(config, engine, Payoffs(), itself=False), "nash")
+            agent = answer_of(
+                engine, with_exact(config, engine, Payoffs(), self_play=False), "nash"
+            )
         else:
             agent = load_answer(path, config, engine, step, answer)
         distances[answer] = nash_conv(game, states, agent).nash_conv

@@ -23,7 +23,7 @@ from sparring.environments.base import Environment, HasStarts
 from sparring.environments.catalogue import another_bank
 from sparring.environments.pool_split import split_payoffs
 from sparring.play.players.base import Agent, TextAgent
-from sparring.play.rollout import with_results
+from sparring.play.rollout import within_context
 from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import play_teams
 
@@ -132,7 +132,7 @@ def play_rounds(
     names = ("one", "one" if agents[0] is agents[1] else "two")
     root = Stream.from_seed(0).child("split").child("".join(names))
     specs = [untrained_spec(game, index, names, root.child(index)) for index in range(count)]
-    episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
+    episodes = within_context(play_teams(specs, dict(zip(names, agents, strict=True))))
     rounds = [
         round_
         for episode in episodes

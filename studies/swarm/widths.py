@@ -23,7 +23,7 @@ from sparring.methods.oracles.planning import planning
 from sparring.play.players.base import Agent
 from sparring.play.players.scheduler import scheduler
 from sparring.play.replay import figures_of
-from sparring.play.rollout import with_results
+from sparring.play.rollout import within_context
 from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from studies.common.significance import rank_correlation
@@ -86,7 +86,7 @@ def _measure_lead(
     root = Stream.from_seed(0).child("swarm").child(game.name)
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
     specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
-    episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
+    episodes = within_context(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
     figures_of_episodes = [
         figures for episode in episodes if (figures := figures_of(game, episode)) is not None
     ]

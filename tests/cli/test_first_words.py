@@ -15,7 +15,7 @@ import pytest
 from sparring import cli
 from sparring.cli.verbs import FUNCTIONS, GROUPS, VERBS, command_of, message_of
 from sparring.config import resolve
-from sparring.config.plugins.registry import FIELD_NAMES
+from sparring.config.plugins.registry import ALGORITHM_HINTS
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core import files
 from sparring.core.errors import ConfigError, RunError, SparringError, nearest
@@ -91,7 +91,7 @@ def test_the_error_of_a_wrong_recipe_states_how_to_mend_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "reinforce", "dapo", "dr_grpo"])
 def test_the_advice_for_an_algorithm_is_a_valid_configuration(name):
-    words = [word.rstrip(".") for word in shlex.split(FIELD_NAMES[name].partition(";")[0]) if "=" in word]
+    words = [word.rstrip(".") for word in shlex.split(ALGORITHM_HINTS[name].partition(";")[0]) if "=" in word]
     assert words[0].startswith("credit")
     resolve(apply_overrides(load_recipe("kuhn-tiny"), words))
     assert "credit" in explanation(name) and "credit" in explanation(name.upper())

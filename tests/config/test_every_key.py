@@ -263,7 +263,7 @@ def names_of_slot(slot):
 
 @pytest.mark.parametrize("slot", registry.SLOTS)
 def test_every_option_of_a_plug_in_is_read_by_its_code(slot):
-    for plugin in registry.loadable(slot):
+    for plugin in registry.load_all(slot):
         if inspect.isfunction(plugin.function) and not hasattr(plugin.function, "__wrapped__"):
             names = names_read(inspect.getsource(plugin.function))
         else:  # a class or a dataclass: its options are attributes, which other modules of the slot may read

@@ -36,8 +36,12 @@ def test_a_built_in_column_has_a_field_and_declares_its_services(name):
 
 
 def test_columns_are_ordered_after_their_needs():
-    assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
-    assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
+    assert registry.sort_columns({"process_logprob"}) == ("old_logprob", "process_logprob")
+    assert registry.sort_columns({"value", "process_logprob", "old_logprob"}) == (
+        "old_logprob",
+        "process_logprob",
+        "value",
+    )
     assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(
         registry.bind("credit", "gae")
     ) == {"critic"}
@@ -233,7 +237,10 @@ def test_columns_that_need_each_other_are_refused(second_column, tmp_path, monke
         text = f'SLOT = "columns"\nNEEDS = {{"circling.{need}"}}\ndef {name}(source):\n    """Be a column."""\n'
         (tmp_path / "circling" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for order_columns in (registry.ordered, lambda needs: registry.required_services(registry.bind("columns", *needs))):
+    for order_columns in (
+        registry.sort_columns,
+        lambda needs: registry.required_services(registry.bind("columns", *needs)),
+    ):
         with pytest.raises(ConfigError, match=r"column 'circling\.\w' needs itself: circling\.\w -> .*circling\.\w"):
             order_columns({"circling.a"})
     for module in [name for name in sys.modules if name.startswith("circling")]:

@@ -71,7 +71,7 @@ def test_a_strategy_that_keeps_the_contract_passes():
         (change_replies, "'change_replies' .context. breaks the ledger"),
         (hide_the_prompt, "must return ContextWindow.past, text. or WriteMemory"),
         (return_a_list, "must return ContextWindow"),
-        (always_write_memory, "without anything new to remember"),
+        (always_write_memory, "without a new exchange since the last memory"),
         (write_empty_memory, "must request a memory by a text"),
         (raise_an_error, "'raise_an_error' .context. failed in test_context.py"),
     ],

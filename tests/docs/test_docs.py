@@ -13,7 +13,7 @@ import pytest
 import sparring
 from sparring import config
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part, offering
+from sparring.config.plugins.registry import load_part, names_with_line_in_part
 from sparring.config.recipe import recipe_names
 from sparring.report.explanations import METHOD_SLOTS
 from tests.cases import every_case
@@ -65,7 +65,7 @@ def test_a_docstring_is_split_at_its_headings():
 
 @every_case("slot", [slot for slot in registry.SLOTS if slot != "environments"])
 def test_every_option_of_a_method_is_described(slot):
-    for plugin in registry.loadable(slot):
+    for plugin in registry.load_all(slot):
         described = pages.option_meanings(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
         options = [
             name
@@ -75,7 +75,7 @@ def test_every_option_of_a_method_is_described(slot):
         assert not [name for name in options if not described.get(name)], plugin.name
 
 
-@pytest.mark.parametrize("name", offering("environments", "solver", "ORACLE"))
+@pytest.mark.parametrize("name", names_with_line_in_part("environments", "solver", "ORACLE"))
 def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
     solver = load_part("environments", name, "solver")
     page = generated_pages()[f"docs/methods/environments-{name}.md"].partition("\n## Solver\n")[2]

@@ -27,7 +27,7 @@ from sparring.run.config_checks import (
     FREE_IF_PRESENT,
     _may_change,
     _without_free_keys,
-    binding_settings,
+    fixed_settings,
 )
 
 
@@ -198,7 +198,7 @@ def test_all_policies_of_a_learner_are_on_its_gpu():
 def test_a_run_may_resume_on_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_PRESENT, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     with_gpus, without_gpus = resolve_with("model.device=cuda", "learner.gpus=[3]"), resolve_with("model.device=cuda")
-    assert binding_settings(with_gpus) == binding_settings(without_gpus) and _without_free_keys(
+    assert fixed_settings(with_gpus) == fixed_settings(without_gpus) and _without_free_keys(
         with_gpus.model_dump(mode="json")
     )["learner"]["gpus"] == [3]
     assert "gpus" not in _without_free_keys(without_gpus.model_dump(mode="json"))["learner"]

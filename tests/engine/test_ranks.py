@@ -32,7 +32,7 @@ from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
-from sparring.run.config_checks import SAVED, binding_settings, describe_edits
+from sparring.run.config_checks import SAVED, describe_edits, fixed_settings
 from tests.engine.builders import episodes_of
 from tests.sockets import listening
 
@@ -298,7 +298,7 @@ def test_a_run_of_several_policies_may_resume_with_other_ranks():
         for leaves, ranks in ((4, 2), (4, 4))
     )
     with_eight_leaves = resolve({**TWO_POLICIES, **policies, "learner": {"leaves": 8, "ranks": 4}})
-    checkpoint = SimpleNamespace(state={SAVED: binding_settings(with_two_ranks)})
+    checkpoint = SimpleNamespace(state={SAVED: fixed_settings(with_two_ranks)})
     assert not describe_edits(with_four_ranks, checkpoint)
     assert "learner.leaves" in describe_edits(with_eight_leaves, checkpoint)
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from sparring.config.plugins.registry import bind, names
 from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.league.meta_game import check_sides, member_payoffs, pair_shares, unmet_note
+from sparring.league.meta_game import check_sides, member_payoffs, pair_shares, unplayed_pairs_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from tests.run_with_members import CYCLE, MEMBERS, book_of
 
 
 def note_of(solver, book, members=MEMBERS):
-    return unmet_note(bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0}))
+    return unplayed_pairs_note(bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0}))
 
 
 def test_pairs_without_games_are_counted():

@@ -116,7 +116,7 @@ def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
     for step in range(2):
         metrics = evaluator.measure(agent, Stream.from_seed(step))
         assert metrics["team_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [
+    assert [("never met" in note, "no NashConv" in note) for note in evaluator.new_notes()] == [
         (True, False),
         (False, True),
     ]

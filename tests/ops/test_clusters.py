@@ -77,11 +77,11 @@ def test_no_point_and_no_centre_can_improve_the_inertia(rows, count):
     points, weights = arrays(rows)
     clusters = k_means(points, weights, count, STREAM, starts=4)
     assert len(clusters.centres) == min(count, len(np.unique(points, axis=0)))
-    assert np.array_equal(nearest(points, clusters.centres)[0], clusters.of)
+    assert np.array_equal(nearest(points, clusters.centres)[0], clusters.cluster_of)
     for index, centre in enumerate(clusters.centres):
-        is_member = clusters.of == index
+        is_member = clusters.cluster_of == index
         assert centre == pytest.approx(weights[is_member] @ points[is_member] / weights[is_member].sum())
-    assert clusters.inertia == pytest.approx(inertia(points, weights, clusters.of.tolist()), abs=1e-9)
+    assert clusters.inertia == pytest.approx(inertia(points, weights, clusters.cluster_of.tolist()), abs=1e-9)
     best_inertia = min(
         inertia(points, weights, assignment) for assignment in itertools.product(range(count), repeat=len(points))
     )
@@ -92,7 +92,7 @@ def test_heavy_points_share_no_cluster():
     points = np.eye(3)
     for light in range(3):
         weights = np.where(np.arange(3) == light, 1.0, [5.0, 6.0, 7.0])
-        assignment = k_means(points, weights, 2, STREAM).of
+        assignment = k_means(points, weights, 2, STREAM).cluster_of
         heavy_points = sorted(set(range(3)) - {light}, key=weights.__getitem__)
         assert assignment[light] == assignment[heavy_points[0]] != assignment[heavy_points[1]]
 
@@ -100,7 +100,7 @@ def test_heavy_points_share_no_cluster():
 def test_clusters_are_ordered_by_weight_and_deterministic():
     points, weights = arrays([(0, 0, 1), (9, 9, 5), (0, 9, 3), (0, 0, 1)])
     clusters = k_means(points, weights, 3, STREAM)
-    assert clusters.of.tolist() == [2, 0, 1, 2]
+    assert clusters.cluster_of.tolist() == [2, 0, 1, 2]
     equal_clusters = k_means(points, weights, 3, STREAM)
     assert (
         np.array_equal(clusters.centres, equal_clusters.centres) and clusters.inertia == equal_clusters.inertia == 0.0

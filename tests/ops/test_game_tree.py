@@ -67,7 +67,7 @@ def test_a_seat_without_decisions_has_no_effect():
     assert best_response(tree, np.array([0]), policy, 1)[0] is policy[0]
     assert best_response(tree, np.array([0]), policy, 0)[0].tolist() == [0.0, 1.0]
     values = policy_values(tree, np.array([0]), policy)
-    assert (values.others.tolist(), values.reach.tolist(), values.returns.tolist()) == ([1.0], [1.0], [1.5, 4.0])
+    assert (values.other_reach.tolist(), values.reach.tolist(), values.returns.tolist()) == ([1.0], [1.0], [1.5, 4.0])
 
 
 @pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {"players": 3}), ("leduc_poker", {})])

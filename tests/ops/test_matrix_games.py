@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sparring.ops.matrix_games import nonnegative
+from sparring.ops.matrix_games import nonnegative_least_squares
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from sparring.ops.matrix_games import nonnegative
     ],
 )
 def test_nonnegative_least_squares_by_hand(matrix, target, solution):
-    np.testing.assert_allclose(nonnegative(np.array(matrix), np.array(target)), solution, atol=1e-12)
+    np.testing.assert_allclose(nonnegative_least_squares(np.array(matrix), np.array(target)), solution, atol=1e-12)
 
 
 @settings(deadline=None)
@@ -32,7 +32,7 @@ def test_the_solution_meets_the_optimality_conditions(data):
     matrix = np.hstack(
         [matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]]
     )  # opposite columns, and columns with one entry
-    solution = nonnegative(matrix, target)
+    solution = nonnegative_least_squares(matrix, target)
     slopes = matrix.T @ (target - matrix @ solution)
     assert solution.min(initial=0.0) >= 0
     assert slopes.max(initial=0.0) <= 1e-8 and np.abs(slopes * solution).max(initial=0.0) <= 1e-8

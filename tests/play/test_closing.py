@@ -201,7 +201,7 @@ def test_playouts_and_checks_and_matches_close_their_plays():
     rules = CountingRules()
     game = complete_environment("counted", rules)
     episodes = play(make_specs(rules, 2), {"bot": FixedReply()})
-    requests = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
+    requests = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), estimate_before=True)
     specs = next(requests)
     with pytest.raises(StopIteration):
         requests.send(rollout(specs, {"bot": FixedReply()}))

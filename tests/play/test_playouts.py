@@ -103,7 +103,7 @@ def test_the_same_streams_give_the_same_values():
 def test_playout_values_approach_the_exact_values():
     game, num_playouts = make_game("kuhn_poker"), 400
     tolerance = {"abs": 5 * 2 / math.sqrt(num_playouts)}
-    for episode in add_playouts(game, random_games(game, 6), count=num_playouts, before=True):
+    for episode in add_playouts(game, random_games(game, 6), count=num_playouts, estimate_before=True):
         state = game.reset(Stream(episode.seed))
         for turn in episode.turns:
             assert turn.playout_before == pytest.approx(uniform_value(state, turn.seat), **tolerance)
@@ -124,7 +124,7 @@ def test_a_position_between_two_turns_has_one_set_of_playouts():
         specs_played.clear()
         episodes = random_games(game, 3)
         requests = with_playouts(
-            episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), before=with_values_before
+            episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), estimate_before=with_values_before
         )
         results, metrics = run_requests(requests, rollout_and_record)
         assert len(specs_played) == sum(2 * (len(episode.turns) - 1 + with_values_before) for episode in episodes)
@@ -174,7 +174,7 @@ def test_playouts_before_the_first_turn_keep_the_deal():
         return rollouts
 
     run_requests(
-        with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True),
+        with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), estimate_before=True),
         rollout_and_record,
     )
     assert len(full_playouts) == 60 and {playout.turns[0].state_key for playout in full_playouts} == {

@@ -313,7 +313,7 @@ def test_candidates_without_their_committed_turn_are_a_damaged_file():
     )
     sink = pa.BufferOutputStream()
     pq.write_table(table.filter(pc.invert(pc.and_(table["committed"], pc.is_valid(table["state_group"])))), sink)
-    with pytest.raises(ValueError, match="no turn beside it"):
+    with pytest.raises(ValueError, match="no row of its played reply"):
         from_bytes(sink.getvalue().to_pybytes())
 
 

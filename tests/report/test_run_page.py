@@ -203,7 +203,7 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.config import resolve
     from sparring.engine.local import LocalEngine
     from sparring.run.evaluation import Evaluator
-    from sparring.run.events import matches
+    from sparring.run.events import fits
     from sparring.run.state import RunState
     from sparring.run.step import Methods, play_round
 
@@ -218,7 +218,7 @@ def test_every_metric_of_a_real_step_is_documented():
     )
     documented = glossary()
     for name in {**outcome.metrics, **outcome.timing, **evaluation}:
-        pattern = next((pattern for pattern in documented if matches(pattern, name)), None)
+        pattern = next((pattern for pattern in documented if fits(pattern, name)), None)
         assert pattern is not None, name
         if pattern.split("/")[0] in registry.names("losses"):
             assert name.split("/")[1] in documented[pattern], name

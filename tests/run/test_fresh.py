@@ -276,8 +276,8 @@ def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_
     )
     record.save(tmp_path)
     restored_record = FreshRecord.restored(tmp_path)
-    assert (restored_record.account, restored_record.draws, restored_record.groups) == (
-        record.account,
+    assert (restored_record.budget, restored_record.num_draws, restored_record.groups) == (
+        record.budget,
         3,
         record.groups,
     )

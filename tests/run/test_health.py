@@ -16,7 +16,7 @@ from sparring.run.events import (
     METRICS,
     UNRECORDED_AFTER,
     HealthMonitor,
-    matches,
+    fits,
     read_lines,
     stop_message,
 )
@@ -150,7 +150,8 @@ def test_the_message_has_metric_step_and_remedy():
     assert event.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": event.message}
     (nan_event,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
     assert (
-        nan_event.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and nan_event.value is None
+        nan_event.message == f"x is no number at step 7. Usual remedy: {events.DEFAULT_REMEDY}."
+        and nan_event.value is None
     )
 
 
@@ -194,7 +195,7 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_line
     ],
 )
 def test_placeholders_of_metric_patterns_match_one_part(pattern, name, is_match):
-    assert matches(pattern, name) is is_match
+    assert fits(pattern, name) is is_match
 
 
 HEALTHY_METRICS = {
@@ -254,7 +255,7 @@ def test_every_default_rule_has_an_existing_metric_and_a_remedy(tmp_path):
     train_run(tmp_path / "run", steps=1)
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
-        assert rule.if_recorded or any(matches(rule.metric, name) for name in line), rule.metric
+        assert rule.if_recorded or any(fits(rule.metric, name) for name in line), rule.metric
         assert rule.metric.split("/")[0] in events.REMEDIES
         assert rule.action == "warn"
 

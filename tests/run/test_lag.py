@@ -319,7 +319,7 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
             if step in restarts:
                 prefetch = Prefetch(config, engine, None)
             step_inputs = prefetch.episodes_of(state).inputs
-            assert (step_inputs.step, step_inputs.learnt) == (step, max(0, step - lag))
+            assert (step_inputs.step, step_inputs.num_learned_steps) == (step, max(0, step - lag))
             state = state.after(**json.loads(json.dumps(prefetch.state())))
             assert len(prefetch.state().get("open", {})) == min(lag, steps - step - 1)
     finally:

@@ -45,8 +45,8 @@ CONFIG = {
 }
 
 
-def train_run_in(path, *, resume=False, stop=None, watch=None, warming=None, measuring=None, **changes):
-    hooks = {"stop": stop, "watch": watch, "warming": warming, "measuring": measuring}
+def train_run_in(path, *, resume=False, stop=None, watch=None, on_warmup=None, on_evaluation=None, **changes):
+    hooks = {"stop": stop, "watch": watch, "on_warmup": on_warmup, "on_evaluation": on_evaluation}
     return train_in(path, resolve({**CONFIG, **changes}), resume=resume, **hooks)
 
 
@@ -100,7 +100,7 @@ def test_a_run_stopped_in_the_warm_up_resumes_to_the_same_run(tmp_path, referenc
             reports.append(report)
             stop.requested = True
 
-        summary = train_run_in(tmp_path / "run", stop=stop, warming=stop_at_first_update)
+        summary = train_run_in(tmp_path / "run", stop=stop, on_warmup=stop_at_first_update)
     assert (summary.steps, summary.finished) == (0, False)
     assert (
         [(report.update, report.updates) for report in reports] == [(1, 2)]
@@ -225,7 +225,7 @@ def test_a_run_reports_the_progress_of_each_evaluation(tmp_path):
         tmp_path / "run",
         steps=2,
         evaluation={"every": 2, "opponents": opponents},
-        measuring=lambda done, num_games: progress_calls.append((done, num_games)),
+        on_evaluation=lambda done, num_games: progress_calls.append((done, num_games)),
     )
     assert {num_games for _, num_games in progress_calls} == {12} and [
         num_done for num_done, _ in progress_calls

@@ -18,7 +18,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
+from sparring.league.meta_game import member_payoffs, side_payoffs, unplayed_pairs_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
@@ -177,7 +177,7 @@ def test_pairs_with_the_fewest_games_play_next():
     } == {1}
     assert pairs_in_order.count((members[0], members[2])) - pairs_in_order.count((members[2], members[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), members[:1], "kuhn")) == []
-    side_pairs = next_pairs(Payoffs(), members, "kuhn", itself=True)  # nine ordered pairs play equally often
+    side_pairs = next_pairs(Payoffs(), members, "kuhn", self_play=True)  # nine ordered pairs play equally often
     assert Counter(next(side_pairs) for _ in range(90)) == Counter(
         {(row, column): 10 for row in members for column in members}
     )
@@ -206,7 +206,7 @@ def test_equal_shares_give_the_order_by_fewest_games():
     }
     for itself in (False, True):  # a member with itself has the mean share of the pairs
         orders = [
-            list(itertools.islice(next_pairs(Payoffs(rows), members, "kuhn", shares, itself=itself), 40))
+            list(itertools.islice(next_pairs(Payoffs(rows), members, "kuhn", shares, self_play=itself), 40))
             for shares in (None, [1 / 4] * 6)
         ]
         assert orders[0] == orders[1]
@@ -329,7 +329,7 @@ def test_uniform_against_always_bet_in_kuhn_poker_by_hand():
     assert (second_seat.returns, second_seat.wins, second_seat.losses) == pytest.approx((-0.5, 0.25, 0.75))
     game = member_payoffs(book, [FIRST_MEMBER, SECOND_MEMBER], {"kuhn_poker": 1.0})
     assert game.payoffs[0] == pytest.approx(np.array([[0, -0.375], [0.375, 0]])) and game.counts is None
-    assert game.wins[0, 1] == pytest.approx(0.3125) and book.results(
+    assert game.win_rates[0, 1] == pytest.approx(0.3125) and book.results(
         FIRST_MEMBER, SECOND_MEMBER
     ).rate_interval() == pytest.approx((0.3125, 0.3125))
 
@@ -445,7 +445,7 @@ def test_the_meta_strategy_equals_that_of_tabular_policies():
     nash = bind("league.meta_solvers", "nash")
     by_matrix = sparring.league.meta_game.of_matrix((matrix - matrix.T) / 2)
     assert nash(game).sides[0] == pytest.approx(nash(by_matrix).sides[0], abs=1e-9)
-    assert unmet_note(nash, game) == ""
+    assert unplayed_pairs_note(nash, game) == ""
 
 
 def test_only_new_pairs_are_computed(monkeypatch):
@@ -533,7 +533,7 @@ def test_episodes_do_not_change_exact_results():
         exact_results + plays
         == plays + exact_results
         == exact_results + Results()
-        == exact_results.decayed(0.5)
+        == exact_results.with_decay(0.5)
         == exact_results
     )
     assert (exact_results + exact_results).mean_return == -0.5 and exact_results.win_rate(prior=9.0) == 0.25

@@ -341,7 +341,10 @@ def test_content_without_an_owner_is_kept_separately(tmp_path):
     state.save(folder, config={"seed": 1})
     content = json.loads((folder / "state.json").read_bytes())
     assert content == {"credit": {}, "config": {"seed": 1}}
-    assert set(RunState.restored(folder, 1, content, apart=frozenset({"config"})).owners) == {"credit", *FILE_STATES}
+    assert set(RunState.restored(folder, 1, content, ignored_keys=frozenset({"config"})).owners) == {
+        "credit",
+        *FILE_STATES,
+    }
 
 
 @pytest.mark.parametrize("damage", [[], 1, "text", None])

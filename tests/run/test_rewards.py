@@ -15,7 +15,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.play.store import EpisodeStore
 from sparring.play.turn_table import ordered_turns
 from sparring.report.explanations import glossary
-from sparring.run.events import matches, read_lines
+from sparring.run.events import fits, read_lines
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.run.builders import train_in
@@ -166,7 +166,7 @@ def test_every_metric_of_shaping_is_documented():
     outcome, _ = play_step()
     documented = glossary()
     for name in outcome.metrics:
-        assert any(matches(pattern, name) for pattern in documented), name
+        assert any(fits(pattern, name) for pattern in documented), name
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class Lobby:
         """Names of the environments: the run's, or all."""
         if self.config is None:
             return registry.names("environments")
-        return tuple(section.known_as for section in self.config.environments)
+        return tuple(section.display_name for section in self.config.environments)
 
     def game(self, name: str | None) -> Environment:
         """Return an environment; without a run its prompts are whole sentences.
@@ -159,7 +159,7 @@ class Lobby:
         if self.config is None:
             return None
         sections = [
-            section for section in self.config.environments if section.known_as == game.name
+            section for section in self.config.environments if section.display_name == game.name
         ]
         return configured_oracles(sections, [game]).get(game.name)
 

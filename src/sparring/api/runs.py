@@ -345,8 +345,8 @@ def train_run(
                     folder,
                     resume=resume,
                     watch=watcher,
-                    warming=watcher.on_warmup,
-                    measuring=watcher.on_evaluation,
+                    on_warmup=watcher.on_warmup,
+                    on_evaluation=watcher.on_evaluation,
                     stop=stop,
                 )
     from sparring.report.run_page import write_report

@@ -24,7 +24,7 @@ from sparring.measure.initial_states import SeenInitialStates, rules_of
 from sparring.measure.suite import GAMES_PER_PIECE, Suite, SuiteRow
 from sparring.models.render.plain import vocabulary
 from sparring.run import checkpoint
-from sparring.run.config_checks import FREE
+from sparring.run.config_checks import FREE_KEYS
 from sparring.run.folder import RunFolder
 
 FORMAT = 1  # version of the file of results
@@ -230,7 +230,7 @@ def run_player(
         if answer_name not in NON_MIXTURE_ANSWERS and apart_keys(config):
             choice["sides"] = APART  # one mixture per side; other results than with a common one
     settings = {
-        key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
+        key: value for key, value in config.model_dump(mode="json").items() if key not in FREE_KEYS
     }
     weights = sha256_hex((stored.path / checkpoint.MANIFEST).read_bytes())
     return Player(

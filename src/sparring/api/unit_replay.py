@@ -72,15 +72,15 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     requests = request_plays(config, engine, Methods.of(config, games), inputs)
     num_units, request = 0, next(requests, None)
     while request is not None:
-        if request.judging is not None:
+        if request.judges is not None:
             units = split_into_units(
                 engine.with_named_policies(request.specs), config.scale.unit_games
             )
             if unit - num_units < len(units):
-                return engine, list(units[unit - num_units]), request.judging
+                return engine, list(units[unit - num_units]), request.judges
             num_units += len(units)
         try:
-            request = requests.send(engine.play(request.specs, request.judging))
+            request = requests.send(engine.play(request.specs, request.judges))
         except StopIteration:
             break
     raise ConfigError(
@@ -157,5 +157,7 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
         )
     config, engine, _ = load_run(path, last_learned_step)
     stored = folder.checkpoint(last_learned_step)
-    state = RunState.restored(stored.path, stored.step, stored.state, apart=frozenset({SAVED}))
+    state = RunState.restored(
+        stored.path, stored.step, stored.state, ignored_keys=frozenset({SAVED})
+    )
     return config, engine, restart_learners(config, engine, state)

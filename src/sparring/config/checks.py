@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sparring.config.parts import PluginConfig, bound_agent, check_requires, named_components
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part, offering
+from sparring.config.plugins.registry import load_part, names_with_line_in_part
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.records import MAIN, POLICY_KINDS, ref
@@ -20,7 +20,7 @@ MAX_PROMPTS_AT_ONCE = 10**6  # prompts of all episodes that run at the same time
 
 
 def check_candidates(config: RunSections) -> None:
-    """Refuse candidates that nothing judges, and credit whose candidates are missing."""
+    """Check that something judges the candidates, and that credit has the candidates it needs."""
     candidates, credit = config.rollout.candidates, config.credit.bind("credit")
     if candidates.count == 1:
         if "candidates" in registry.required_services(credit):
@@ -29,23 +29,23 @@ def check_candidates(config: RunSections) -> None:
                 "there is only one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
-    prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * candidates.count
-    if prompts > MAX_PROMPTS_AT_ONCE:
+    num_prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * candidates.count
+    if num_prompts > MAX_PROMPTS_AT_ONCE:
         raise ConfigError(
             f"rollout.candidates.count: {candidates.count} replies in each of "
-            f"{prompts // candidates.count} episodes at once are {prompts} prompts, more than "
-            f"{MAX_PROMPTS_AT_ONCE}; lower it, or rollout.in_flight."
+            f"{num_prompts // candidates.count} episodes at once are {num_prompts} prompts, more "
+            f"than {MAX_PROMPTS_AT_ONCE}; lower it, or rollout.in_flight."
         )
-    unjudged = [
-        section.known_as
+    games_without_oracle = [
+        section.display_name
         for section in config.environments
         if section.weight and section.oracle is None
     ]
-    if candidates.by == "oracle" and unjudged:
+    if candidates.by == "oracle" and games_without_oracle:
         raise MissingError(
-            f"rollout.candidates.by: an oracle judges candidates, but {unjudged[0]!r} has none; "
-            "write oracle: {name: minimax} below the environment, or another of `sparring "
-            "list oracles`."
+            "rollout.candidates.by: an oracle judges candidates, but "
+            f"{games_without_oracle[0]!r} has none; write oracle: {{name: minimax}} below the "
+            "environment, or another of `sparring list oracles`."
         )
     read_scopes = {
         reward.name: reward.bind("rewards").plugin.declarations.READS for reward in config.rewards
@@ -69,7 +69,7 @@ def check_candidates(config: RunSections) -> None:
 
 
 def check_knowledge(config: RunSections) -> None:
-    """Refuse knowledge without candidates, or with replay."""
+    """Check that a run with knowledge has candidates and no replay."""
     name = config.knowledge.name if config.knowledge is not None else ""
     for policy in config.by_policy.values():
         candidates = policy.rollout.candidates
@@ -94,7 +94,7 @@ CONTINUES_EPISODES = "continues episodes after other episodes of the same step h
 
 
 def check_fresh(config: RunSections) -> None:
-    """Refuse methods that need pinned order in a run with fresh order.
+    """Check that a run with fresh order has no method that needs pinned order.
 
     Raises:
         ValueError: the configuration has such a method.
@@ -152,10 +152,10 @@ def training_device(config: RunSections) -> str:
 
 
 def check_gpus(config: RunSections) -> None:
-    """Refuse unused GPUs, missing GPUs, and GPUs that two groups of processes use.
+    """Check that all GPUs are used, none is missing, and no two groups of processes share one.
 
     Raises:
-        ConfigError: there is such a GPU.
+        ConfigError: a GPU is unused, missing or used twice.
     """
     _check_learner_gpus(config)
     _check_worker_gpus(config)
@@ -163,13 +163,14 @@ def check_gpus(config: RunSections) -> None:
         return
     claims = list(_gpu_claims(config))
     for index, claim in enumerate(claims):
-        for other in claims[:index]:
-            shared = sorted({*claim.gpus} & {*other.gpus})
-            if shared:
+        for other_claim in claims[:index]:
+            common_gpus = sorted({*claim.gpus} & {*other_claim.gpus})
+            if common_gpus:
                 raise ConfigError(
-                    f"GPU {shared[0]} is used twice, by {other.owner} ({other.key}) and by "
-                    f"{claim.owner} ({claim.key}); choose different GPUs, such as {claim.key}="
-                    f"{_free_gpus(claim, claims)}, or write scale.share_gpus: true, if both fit."
+                    f"GPU {common_gpus[0]} is used twice, by {other_claim.owner} "
+                    f"({other_claim.key}) and by {claim.owner} ({claim.key}); "
+                    f"choose different GPUs, such as {claim.key}={_free_gpus(claim, claims)}, or "
+                    "write scale.share_gpus: true, if both fit."
                 )
 
 
@@ -194,8 +195,8 @@ def _check_learner_gpus(config: RunSections) -> None:
 
 
 def _check_worker_gpus(config: RunSections) -> None:
-    scale, vllm = config.scale, sampler_gpus(config)
-    has_gpu_work = uses_gpus(config) or vllm is not None
+    scale, replica_gpus = config.scale, sampler_gpus(config)
+    has_gpu_work = uses_gpus(config) or replica_gpus is not None
     if (scale.gpus or scale.gpus_per_worker) and not has_gpu_work:
         key = "gpus_per_worker" if scale.gpus_per_worker else "gpus"
         raise ConfigError(
@@ -204,7 +205,7 @@ def _check_worker_gpus(config: RunSections) -> None:
             f"the CPU), or leave scale.{key} out."
         )
     if scale.fleet == "ray" and has_gpu_work and scale.gpus_per_worker is None:
-        key = "sampler.device" if vllm is not None else "model.device"
+        key = "sampler.device" if replica_gpus is not None else "model.device"
         gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
             f"{key}=cuda, but Ray assigns no GPU to workers; write scale.gpus_per_worker: 1 (or a "
@@ -230,15 +231,15 @@ def _gpu_claims(config: RunSections) -> Iterator[GpuClaim]:
     scale = config.scale
     if uses_gpus(config):
         yield GpuClaim("learners", _model_gpus(config), "learner.gpus")
-    vllm = sampler_gpus(config)
-    if vllm is not None:
-        yield GpuClaim("replicas of vLLM", vllm, "sampler.gpus")
+    replica_gpus = sampler_gpus(config)
+    if replica_gpus is not None:
+        yield GpuClaim("replicas of vLLM", replica_gpus, "sampler.gpus")
     if scale.gpus:
         yield GpuClaim("workers", scale.gpus, "scale.gpus")
-    elif scale.fleet == "processes" and (uses_gpus(config) or vllm is not None):
+    elif scale.fleet == "processes" and (uses_gpus(config) or replica_gpus is not None):
         # each worker sees all GPUs and uses those of the training process
         model_gpus = _model_gpus(config) if uses_gpus(config) else ()
-        yield GpuClaim("workers", (*model_gpus, *(vllm or ())), "scale.gpus")
+        yield GpuClaim("workers", (*model_gpus, *(replica_gpus or ())), "scale.gpus")
 
 
 def _model_gpus(config: RunSections) -> tuple[int, ...]:
@@ -252,8 +253,8 @@ def _model_gpus(config: RunSections) -> tuple[int, ...]:
 
 def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
     taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
-    free = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
-    return str([gpu for _, gpu in zip(claim.gpus, free, strict=False)]).replace(" ", "")
+    free_gpus = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
+    return str([gpu for _, gpu in zip(claim.gpus, free_gpus, strict=False)]).replace(" ", "")
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
@@ -263,34 +264,34 @@ LIVE, EMA = "live weights", "EMA weights"  # the learner's weights and their mov
 
 
 def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
-    """Refuse a reward whose verdicts, playouts or reference solutions are missing."""
+    """Check that a run has the verdicts, playouts or reference solutions that a reward needs."""
     if "playouts" in plugin.needs and not config.rollout.playouts:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs playouts from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
-    unjudged = [
-        game.known_as for game in config.environments if game.weight and game.oracle is None
+    games_without_oracle = [
+        game.display_name for game in config.environments if game.weight and game.oracle is None
     ]
-    if "verdicts" in plugin.needs and unjudged:
+    if "verdicts" in plugin.needs and games_without_oracle:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs an oracle for every trained game, "
-            f"but {unjudged[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
-            "another of `sparring list oracles`."
+            f"but {games_without_oracle[0]!r} has none; write oracle: {{name: minimax}} below the "
+            "game, or another of `sparring list oracles`."
         )
     if "reference" not in plugin.needs:
         return
-    solved = offering("environments", "solver", "def reference(")
-    unsolved = [
-        game.known_as
+    games_with_reference = names_with_line_in_part("environments", "solver", "def reference(")
+    games_without_reference = [
+        game.display_name
         for game in config.environments
-        if game.weight and game.name not in solved and not _has_reference(game.name)
+        if game.weight and game.name not in games_with_reference and not _has_reference(game.name)
     ]
-    if unsolved:
+    if games_without_reference:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs a reference solution of every trained game, "
-            f"but {unsolved[0]!r} has none; play {', '.join(solved)}, or use the reward "
-            "best_action with an oracle."
+            f"but {games_without_reference[0]!r} has none; play "
+            f"{', '.join(games_with_reference)}, or use the reward best_action with an oracle."
         )
 
 
@@ -326,7 +327,7 @@ def check_answer(answer: str, config: RunSections) -> str:
 def measured_weights(
     config: RunSections, answer: str | None = None, policy: str | None = None
 ) -> str:
-    """Return which weights of a run are measured, played and exported, in words.
+    """Return the weights of a run that are measured, played and exported, in words.
 
     Args:
         config: the run's configuration.
@@ -340,11 +341,11 @@ def measured_weights(
     if policy is None and answer not in NON_MIXTURE_ANSWERS:
         return f"mixture of members by {answer}"
     decays = {} if policy is None and answer == LAST else _decays(config, policy)
-    averaged = [name for name, decay in decays.items() if decay]
-    live = [name for name, decay in decays.items() if not decay]
-    if not averaged or not live:
-        return EMA if averaged else LIVE
-    return f"{EMA} of {', '.join(averaged)}, {LIVE} of {', '.join(live)}"
+    ema_policies = [name for name, decay in decays.items() if decay]
+    live_policies = [name for name, decay in decays.items() if not decay]
+    if not ema_policies or not live_policies:
+        return EMA if ema_policies else LIVE
+    return f"{EMA} of {', '.join(ema_policies)}, {LIVE} of {', '.join(live_policies)}"
 
 
 def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
@@ -371,7 +372,7 @@ def check_league(config: RunSections) -> None:
 
 
 def check_bots(config: RunSections) -> None:
-    """Check the bots, opponents and demonstrators of a run; refuse players at a terminal."""
+    """Check the bots, opponents and demonstrators of a run; none may need a terminal."""
     for name, agent in config.bots.items():
         _check_player(config, f"bots.{name}", agent, config.bots)
     for index, agent in enumerate(config.evaluation.opponents):
@@ -381,11 +382,11 @@ def check_bots(config: RunSections) -> None:
 
 
 def _check_player(
-    config: RunSections, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
+    config: RunSections, key: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
 ) -> None:
-    """Refuse a player at a terminal, and a mixture of unknown players.
+    """Check that a player needs no terminal, and that a mixture has only known players.
 
-    ``bots`` are the run's bots; None: the mixture may not name bots and players of the run.
+    ``bots`` are the run's bots; None: a mixture may not name bots and players of the run.
     """
     bound = agent.bind("players")
     _check_not_terminal(bound)
@@ -396,18 +397,18 @@ def _check_player(
         player = ref(text)
         if bots is None:
             raise ConfigError(
-                f"{where}: {text!r} is a player of the run, which evaluation cannot play; name "
+                f"{key}: {text!r} is a player of the run, which evaluation cannot play; name "
                 "the mixture in bots, or leave the player out."
             )
         if player.kind == "demonstrator":
-            raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
+            raise ConfigError(f"{key}: {text!r} is for the warm-up; write random.")
         if player.kind in POLICY_KINDS and player.name and player.name not in config.by_policy:
-            raise UnknownNameError(f"policy in {where}", player.name, config.by_policy)
+            raise UnknownNameError(f"policy in {key}", player.name, config.by_policy)
     for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
         if member.plugin.name == MIXTURE:
             raise ConfigError(
-                f"{where}: {text!r} is itself a mixture; write its players into this one."
+                f"{key}: {text!r} is itself a mixture; write its players into this one."
             )
         _check_not_terminal(member)
 
@@ -416,7 +417,7 @@ def is_mixture_player(agent: PluginConfig) -> bool:
     """Return whether a player is a mixture, which draws another player per episode and team.
 
     Raises:
-        SparringError: its options are wrong, or its folder cannot be read.
+        SparringError: the player's options are wrong, or its folder cannot be read.
     """
     bound = agent.bind("players")
     is_mixture = bound.plugin.declarations.is_mixture
@@ -432,7 +433,7 @@ def _check_not_terminal(player: registry.BoundPlugin) -> None:
 
 
 def check_losses(config: RunSections) -> None:
-    """Refuse losses that do not train the policy, or fit a critic that credit does not use."""
+    """Check that the losses train the policy, and fit a critic only if credit uses it."""
     losses = [loss.bind("losses").plugin for loss in config.losses]
     if not any(loss.declarations.TRAINS for loss in losses):
         names = ", ".join(loss.name for loss in losses)
@@ -459,7 +460,7 @@ def check_losses(config: RunSections) -> None:
 
 
 def check_sharding(config: RunSections) -> None:
-    """Refuse sharding of a model with adapters or a reward model."""
+    """Check that sharding is off for a model with adapters or a reward model."""
     setting = f"learner.sharding={config.learner.sharding}"
     advice = "leave learner.sharding at none"
     if config.learner.sharding == "none":
@@ -477,7 +478,7 @@ def check_sharding(config: RunSections) -> None:
 
 
 def check_playouts(config: RunSections) -> None:
-    """Refuse an estimator whose playouts are missing, or whose rewards are scaled.
+    """Check that an estimator that needs playouts has them, and that rewards are not scaled.
 
     Playouts give returns in the game's units, so rewards must have the same units.
     """
@@ -489,14 +490,14 @@ def check_playouts(config: RunSections) -> None:
             f"credit: {config.credit.name!r} needs playouts from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
-    scaled = next(
-        (section.known_as for section in config.environments if section.scale != 1.0), None
+    scaled_game = next(
+        (section.display_name for section in config.environments if section.scale != 1.0), None
     )
-    if scaled is not None or config.outcome_weight != 1.0:
-        where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
+    if scaled_game is not None or config.outcome_weight != 1.0:
+        key = f"the scale of {scaled_game!r}" if scaled_game is not None else "outcome_weight"
         raise ConfigError(
             f"credit: {config.credit.name!r} compares returns in the game's units with the "
-            f"rewards of turns, but {where} scales the rewards; leave it at 1."
+            f"rewards of turns, but {key} scales the rewards; leave it at 1."
         )
 
 

@@ -18,13 +18,13 @@ from sparring.config.plugins import registry
 from sparring.core import schedule
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError, quoted
 
-_NOT_ASCII = re.compile(r"[^ -~]")  # letters beyond ASCII
+_NOT_ASCII = re.compile(r"[^ -~]")  # characters beyond printable ASCII
 
 BUILT_IN_COMPONENTS = ("game", "illegal")  # reward components of every game
 MAX_COUNT = 10**9
 
 
-def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
+def _number_from(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         try:
             lowest = min(schedule.parse(value).values)
@@ -37,9 +37,9 @@ def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
     return check
 
 
-Number = Annotated[Any, AfterValidator(_number())]
-NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
-AtLeastOne = Annotated[Any, AfterValidator(_number(1.0))]
+Number = Annotated[Any, AfterValidator(_number_from())]
+NotNegative = Annotated[Any, AfterValidator(_number_from(0.0))]
+AtLeastOne = Annotated[Any, AfterValidator(_number_from(1.0))]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 # counts of things in memory at once: games, tokens of a reply
@@ -52,9 +52,9 @@ Width = Annotated[int, Field(ge=1, le=2**16)]  # width of a layer
 
 
 def _refuse_repeated_gpus(gpus: tuple[int, ...]) -> tuple[int, ...]:
-    repeated = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
-    if repeated:
-        raise ValueError(f"GPU {repeated[0]} is listed twice; name each once")
+    repeated_gpus = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
+    if repeated_gpus:
+        raise ValueError(f"GPU {repeated_gpus[0]} is listed twice; name each once")
     return gpus
 
 
@@ -86,20 +86,20 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def refuse_repeated(what: str, names: Iterable[str], reason: str) -> None:
+def refuse_repeated(noun: str, names: Iterable[str], reason: str) -> None:
     """Raise ValueError if a list has the same name twice."""
     names = list(names)
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"{what} {quoted(repeated[0])} is listed twice; {reason}")
+    repeated_names = sorted({name for name in names if names.count(name) > 1})
+    if repeated_names:
+        raise ValueError(f"{noun} {quoted(repeated_names[0])} is listed twice; {reason}")
 
 
-def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
+def parse_named(text: str, noun: str, example: str) -> tuple[str, dict[str, Any]]:
     """Return (name, options) of a text such as ``mcts simulations=1000``.
 
     Args:
         text: a name, then ``key=value`` pairs with values in YAML, quoted as in a shell.
-        what: the kind of thing, for messages.
+        noun: the kind of thing, for messages.
         example: a valid text, for messages.
 
     Raises:
@@ -111,17 +111,17 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
         name, *pairs = shlex.split(text)
     except ValueError as error:
         raise ConfigError(
-            f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}."
+            f"{noun} {quoted(text)} cannot be read ({error}); write for example {example!r}."
         ) from None
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise ConfigError(
-                f"{what} {quoted(text)}: {quoted(pair)} is not an option; write key=value, for "
+                f"{noun} {quoted(text)}: {quoted(pair)} is not an option; write key=value, for "
                 f"example {example!r}."
             )
-        options[key] = parse_value(value, f"{what} {quoted(text)}", key)
+        options[key] = parse_value(value, f"{noun} {quoted(text)}", key)
     return name, options
 
 
@@ -141,9 +141,9 @@ def _in_ascii(value: Any) -> str:
     return _NOT_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 
 
-def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
+def parse_plugin(text: str, noun: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
     """Return (name, preset, options) of a text ``NAME[:PRESET] key=value ...``."""
-    label, options = parse_named(text, what, example)
+    label, options = parse_named(text, noun, example)
     name, _, preset = label.partition(":")
     return name, preset or None, options
 
@@ -194,26 +194,26 @@ class PluginConfig(BaseModel):
 
 def named_components(credit: registry.BoundPlugin) -> dict[str, Any]:
     """Return the reward components that an estimator's options name, by option."""
-    requires = credit.plugin.declarations.REQUIRES
+    requirements = credit.plugin.declarations.REQUIRES
     return {
         option: credit.options.get(option, credit.plugin.options[option].default)
-        for option in sorted(requires.get("components", ()))
+        for option in sorted(requirements.get("components", ()))
     }
 
 
 def check_requires(
     credit: registry.BoundPlugin, losses: Sequence[str], rewards: Sequence[str]
 ) -> None:
-    """Refuse an estimator if the run lacks what its REQUIRES names.
+    """Check that a run has the losses and reward components that an estimator REQUIRES.
 
-    REQUIRES may have "losses", of which the run must have one, and "components": options of the
+    REQUIRES may have "losses" (the run must have one of them) and "components": options of the
     estimator that name reward components of the run.
 
     Raises:
         MissingError: something is missing; the message shows the line to add.
     """
-    requires = credit.plugin.declarations.REQUIRES
-    fitting_losses = sorted(requires.get("losses", ()))
+    requirements = credit.plugin.declarations.REQUIRES
+    fitting_losses = sorted(requirements.get("losses", ()))
     if fitting_losses and not set(fitting_losses) & set(losses):
         raise MissingError(
             f"credit: {credit.plugin.name!r} needs a critic, which no loss trains; add to losses "
@@ -240,19 +240,19 @@ def config_error(
     """
     problem = error.errors(include_url=False)[0]
     parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in problem["loc"]]
-    where = ".".join(parts) or ("suite" if document else "configuration")
+    label = ".".join(parts) or ("suite" if document else "configuration")
     if problem["type"] == "extra_forbidden":
         section = ".".join(parts[:-1]) or ("the suite" if document else "the configuration")
-        what = f"key of {section} in {document}" if document else f"key of {section}"
-        return UnknownNameError(what, str(problem["loc"][-1]), keys_at(problem["loc"][:-1]))
+        title = f"key of {section} in {document}" if document else f"key of {section}"
+        return UnknownNameError(title, str(problem["loc"][-1]), keys_at(problem["loc"][:-1]))
     message = problem["msg"].removeprefix("Value error, ").rstrip(".")
-    if problem["type"] == "missing" and where == "environments" and not document:
+    if problem["type"] == "missing" and label == "environments" and not document:
         message = "a recipe names its environments; begin it with the line extends: kuhn-tiny"
     value = problem.get("input")
-    # the value is a whole section, and the message names the wrong part
+    # if the value is a whole section, the message already names the wrong part
     is_section_error = isinstance(value, (dict, BaseModel)) and problem["type"] == "value_error"
     if problem["type"] != "missing" and not is_section_error and quoted(value) not in message:
         message += f", got {quoted(value)}"
         if problem["type"] == "string_type" and isinstance(value, (int, float)):
             message += "; write it in quotes, as in label: '12e5'"
-    return ConfigError(f"{document + ': ' if document else ''}{where}: {message}.")
+    return ConfigError(f"{document + ': ' if document else ''}{label}: {message}.")

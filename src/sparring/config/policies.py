@@ -171,22 +171,22 @@ def power_of_2(name: str, value: int) -> int:
         value: the number, at least 1.
     """
     if value & (value - 1):
-        below = 1 << (value.bit_length() - 1)
-        raise ValueError(f"{name}={value} is not a power of 2; write {below} or {2 * below}")
+        smaller = 1 << (value.bit_length() - 1)
+        raise ValueError(f"{name}={value} is not a power of 2; write {smaller} or {2 * smaller}")
     return value
 
 
-def check_leaves(update: UpdateConfig, ranks: int, where: str = "") -> None:
+def check_leaves(update: UpdateConfig, ranks: int, prefix: str = "") -> None:
     """Raise ValueError if a policy has fewer leaves than the run has learners.
 
     Args:
         update: settings of the policy's updates.
         ranks: number of learners of the run.
-        where: text before the message.
+        prefix: text before the message.
     """
     if ranks > update.leaves:
         raise ValueError(
-            f"{where}ranks={ranks} is more than leaves={update.leaves}, so some ranks would do "
+            f"{prefix}ranks={ranks} is more than leaves={update.leaves}, so some ranks would do "
             f"nothing; write leaves: {ranks}, or a multiple"
         )
 
@@ -336,13 +336,15 @@ def complete_policies(data: Any) -> Any:
         policies_data = {**dict.fromkeys(learners), **(policies_data or {})}
     if not isinstance(policies_data, Mapping):
         return data
-    shared = {key: data[key] for key in SECTIONS if key in data}
+    run_values = {key: data[key] for key in SECTIONS if key in data}
     for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
-        settings = shared.get(section)
+        settings = run_values.get(section)
         if isinstance(settings, Mapping):
-            shared[section] = {key: settings[key] for key in settings if key in kind.model_fields}
+            run_values[section] = {
+                key: settings[key] for key in settings if key in kind.model_fields
+            }
     policies = {
-        name: merge(shared, {} if policy is None else _without_ranks(policy))
+        name: merge(run_values, {} if policy is None else _without_ranks(policy))
         if policy is None or isinstance(policy, Mapping)
         else policy
         for name, policy in policies_data.items()

@@ -53,16 +53,16 @@ def layers() -> dict[str, str]:
 
 
 @cache
-def _built_in(path: Path, what: str) -> Any:
-    return parse_yaml(read_text(path, what), what)
+def _built_in(path: Path, title: str) -> Any:
+    return parse_yaml(read_text(path, title), title)
 
 
 def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]:
-    """Return a recipe by name, or a YAML file by path, with everything that it ``extends``.
+    """Return a recipe by name, or a YAML file by path, merged into the recipes that it extends.
 
     Args:
         name: name of a recipe in the package, or the path of a YAML file.
-        may_be_incomplete: whether another recipe extends it, or it is a layer.
+        may_be_incomplete: whether this may be a layer, or a recipe that only others extend.
 
     Raises:
         UnknownNameError: there is no such recipe or file.
@@ -72,10 +72,10 @@ def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]
 
 
 def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict[str, Any]:
-    what = f"Recipe {quoted(name)}"
+    title = f"Recipe {quoted(name)}"
     if name in chain:
         raise ConfigError(
-            f"{what} extends itself: {' -> '.join([*chain, name])}. Leave one `extends` out."
+            f"{title} extends itself: {' -> '.join([*chain, name])}. Remove one of these `extends`."
         )
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
@@ -87,15 +87,15 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                 raise _no_file(name)
             if os.path.isfile(path / "config.yaml"):
                 raise ConfigError(
-                    f"{what} is the folder of a run; a recipe is a name or a YAML file. To "
+                    f"{title} is the folder of a run; a recipe is a name or a YAML file. To "
                     f"continue the run: sparring train --run {shlex.quote(name)} --resume."
                 )
             if name in layers():
                 raise ConfigError(
-                    f"{what} is a layer for another recipe; write for example mars/kuhn-paper "
+                    f"{title} is a layer for another recipe; write for example mars/kuhn-paper "
                     f"{WITH}={name}."
                 )
-            _refuse_removed(name, what)
+            _refuse_removed(name, title)
             raise UnknownNameError(
                 "recipe",
                 name,
@@ -103,30 +103,32 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                 "See `sparring list recipes`, or write the path of a YAML file.",
                 list_all=False,  # too many names for a message
             )
-        return extend_bases(_built_in(built_in, what), what, (*chain, name))
-    return extend_bases(parse_yaml(read_text(path, what), what), what, (*chain, name))
+        return extend_bases(_built_in(built_in, title), title, (*chain, name))
+    return extend_bases(parse_yaml(read_text(path, title), title), title, (*chain, name))
 
 
-def extend_bases(data: Any, what: str, chain: tuple[str, ...] = ()) -> dict[str, Any]:
+def extend_bases(data: Any, title: str, chain: tuple[str, ...] = ()) -> dict[str, Any]:
     """Merge a recipe into the recipes listed under its ``extends`` key.
 
     Args:
         data: contents of a recipe's file.
-        what: the recipe in words, for errors.
-        chain: the recipes that extend it, outermost first.
+        title: the recipe in words, for errors.
+        chain: names of the recipes that extend this recipe, outermost first.
 
     Raises:
         UnknownNameError: there is no such recipe.
-        ConfigError: the data are not a mapping, or extend themselves.
+        ConfigError: the data are not a mapping, or a recipe extends itself.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
-    data = current_keys(data, what)
+        raise ConfigError(
+            f"{title} must be a mapping of keys to values, got {type(data).__name__}."
+        )
+    data = current_keys(data, title)
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
         raise ConfigError(
-            f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; "
+            f"{title}: extends must be a recipe's name or a list of names, got {quoted(bases)}; "
             "write extends: kuhn-tiny."
         )
     result: dict[str, Any] = {}
@@ -146,12 +148,12 @@ def _no_file(name: str) -> ConfigError:
     )
 
 
-def _refuse_removed(name: str, what: str) -> None:
-    removed = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
-    if removed:
-        study = f" It is part of the study {removed['study']}." if "study" in removed else ""
+def _refuse_removed(name: str, title: str) -> None:
+    entry = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
+    if entry:
+        study = f" It is part of the study {entry['study']}." if "study" in entry else ""
         raise ConfigError(
-            f"{what} was removed in version 0.3.{study} Instead: sparring train {removed['write']}"
+            f"{title} was removed in version 0.3.{study} Instead: sparring train {entry['write']}"
         )
 
 
@@ -175,11 +177,11 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         if override.startswith(f"{WITH}="):
             continue
         path, _, text = override.partition("=")
-        what = f"Override {quoted(override, 80)}"
-        value = parse_value(text, what, path)
+        title = f"Override {quoted(override, 80)}"
+        value = parse_value(text, title, path)
         if path.count(".") >= MAX_DEPTH:
-            raise ConfigError(f"{what} has more than {MAX_DEPTH} levels.")
-        _assign(result, current_path(path).split("."), value, what)
+            raise ConfigError(f"{title} has more than {MAX_DEPTH} levels.")
+        _assign(result, current_path(path).split("."), value, title)
     return result
 
 
@@ -187,20 +189,20 @@ def _refuse_malformed_overrides(overrides: list[str]) -> None:
     for index, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
-        what = f"Override {quoted(word, 80)}"
-        following = overrides[index + 1 : index + 2]
-        if word.isidentifier() and following and "=" not in following[0]:
-            pair = quoted(f"{word}={following[0]}", 80)
-            raise ConfigError(f"{what} must be joined with its value; write {pair}.")
-        raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
+        title = f"Override {quoted(word, 80)}"
+        next_words = overrides[index + 1 : index + 2]
+        if word.isidentifier() and next_words and "=" not in next_words[0]:
+            pair = quoted(f"{word}={next_words[0]}", 80)
+            raise ConfigError(f"{title} must be joined with its value; write {pair}.")
+        raise ConfigError(f"{title} must look like learner.learning_rate=0.001.")
 
 
 def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
-    what = f"Override {quoted(override, 80)}"
-    names = parse_value(override.partition("=")[2], what, WITH)
+    title = f"Override {quoted(override, 80)}"
+    names = parse_value(override.partition("=")[2], title, WITH)
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{what} must name layers: write {WITH}={next(iter(layers()))}.")
+        raise ConfigError(f"{title} must name layers: write {WITH}={next(iter(layers()))}.")
     for name in names:
         if name not in layers() and Path(name).suffix not in (".yaml", ".yml"):
             raise UnknownNameError(
@@ -213,13 +215,13 @@ def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
     return data
 
 
-def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
+def _assign(target: Any, path: list[str], value: Any, title: str) -> None:
     for depth, part in enumerate(path):
         is_last = depth + 1 == len(path)
         if isinstance(target, list):
             if not part.isdecimal() or len(part) > 9 or int(part) >= len(target):
                 raise ConfigError(
-                    f"{what}: {quoted(part)} is not an index of a list of {len(target)} items."
+                    f"{title}: {quoted(part)} is not an index of a list of {len(target)} items."
                 )
             index: Any = int(part)
         elif isinstance(target, dict):
@@ -228,7 +230,7 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
                 target.setdefault(index, {})
         else:
             prefix = quoted(".".join(path[:depth]))
-            raise ConfigError(f"{what}: {prefix} is a plain value and has no part {quoted(part)}.")
+            raise ConfigError(f"{title}: {prefix} is a plain value and has no part {quoted(part)}.")
         if is_last:
             target[index] = value
         target = target[index]

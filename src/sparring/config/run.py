@@ -74,7 +74,7 @@ class RunConfig(RunSections):
     def _check_names(self) -> RunConfig:
         refuse_repeated(
             "game",
-            (game.known_as for game in self.environments),
+            (game.display_name for game in self.environments),
             "metrics and baselines need different names; write label for one of them",
         )
         if not any(game.weight for game in self.environments):

@@ -94,7 +94,7 @@ class EnvironmentConfig(Strict):
         return {"name": data} if isinstance(data, str) else data
 
     @property
-    def known_as(self) -> str:
+    def display_name(self) -> str:
         """Name of the game in this run."""
         return self.label or self.name
 
@@ -703,9 +703,9 @@ class RunSections(Strict):
     @property
     def by_policy(self) -> dict[str, Self]:
         """For each policy by name, the configuration of a run with only this policy."""
-        return {name: self._of(policy) for name, policy in self.policies.items()} or {MAIN: self}
+        return {name: self._only(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
-    def _of(self, policy: PolicyConfig) -> Self:
+    def _only(self, policy: PolicyConfig) -> Self:
         update = {key: getattr(policy, key) for key in SECTIONS}
         update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
         update["learner"] = self.learner.model_copy(update=dict(policy.learner))

@@ -70,12 +70,12 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def parse_yaml(text: str, what: str) -> Any:
+def parse_yaml(text: str, title: str) -> Any:
     """Parse a YAML text.
 
     Args:
         text: the YAML text.
-        what: name of the text in the error.
+        title: name of the text in the error.
 
     Raises:
         ConfigError: the text is not YAML, or exceeds the limits above.
@@ -83,11 +83,11 @@ def parse_yaml(text: str, what: str) -> Any:
     try:
         return _parse_copy(text)
     except _YamlError as error:
-        raise ConfigError(f"{what} is not valid YAML: {error}.") from None
+        raise ConfigError(f"{title} is not valid YAML: {error}.") from None
 
 
-def parse_value(text: str, what: str, key: str) -> Any:
-    """Parse the value of ``key=value`` as YAML; ``what`` names its place in errors.
+def parse_value(text: str, title: str, key: str) -> Any:
+    """Parse the value of ``key=value`` as YAML; ``title`` names the source in errors.
 
     Raises:
         ConfigError: the text is not a value, or exceeds the limits above.
@@ -96,7 +96,7 @@ def parse_value(text: str, what: str, key: str) -> Any:
         return _parse_copy(text)
     except _YamlError as error:
         raise ConfigError(
-            f"{what}: {quoted(text)} is not a value for {quoted(key)}: {error}."
+            f"{title}: {quoted(text)} is not a value for {quoted(key)}: {error}."
         ) from None
 
 
@@ -155,7 +155,7 @@ def _check_size(value: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[in
     if not isinstance(value, (list, dict)):
         return 1, 0
     if id(value) not in sizes_by_id:
-        sizes_by_id[id(value)] = (MAX_VALUES, MAX_DEPTH)  # if it contains itself
+        sizes_by_id[id(value)] = (MAX_VALUES, MAX_DEPTH)  # for a value that contains itself
         items = [*value.keys(), *value.values()] if isinstance(value, dict) else value
         sizes = [_check_size(part, sizes_by_id) for part in items]
         size, depth = (
@@ -177,12 +177,12 @@ def dump_yaml(value: Any, *, width: int | None = None) -> str:
     return text
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, title: str) -> str:
     """Return the text of a file.
 
     Args:
         path: path of the file.
-        what: name of the file in the error.
+        title: name of the file in the error.
 
     Raises:
         ConfigError: the file cannot be read, is not UTF-8, or is too large.
@@ -191,15 +191,15 @@ def read_text(path: Path, what: str) -> str:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ConfigError(f"{what} has more than {MAX_BYTES} bytes; is it the right file?")
+            raise ConfigError(f"{title} has more than {MAX_BYTES} bytes; is it the right file?")
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{what} cannot be read: {error.strerror or error}.") from None
+        raise ConfigError(f"{title} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError as error:
         message = (
-            f"{what} is not UTF-8 text: byte {error.object[error.start]:#x} at "
+            f"{title} is not UTF-8 text: byte {error.object[error.start]:#x} at "
             f"position {error.start}. Save it as UTF-8."
         )
         raise ConfigError(message) from None
     except ValueError as error:  # the path contains a NUL character
-        raise ConfigError(f"{what} cannot be read: {error}.") from None
+        raise ConfigError(f"{title} cannot be read: {error}.") from None

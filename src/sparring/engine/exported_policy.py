@@ -141,7 +141,7 @@ def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
     sections = [
         game
         for game in engine.config.environments
-        if game.weight and _seats_of(engine, policy, game_of[game.known_as])
+        if game.weight and _seats_of(engine, policy, game_of[game.display_name])
     ]
     name = (sections or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
@@ -263,7 +263,7 @@ def _later_turns(config: RunConfig) -> str:
 
 
 def _front_matter(config: RunConfig, *, adapter: bool) -> str:
-    environments = [game.known_as for game in config.environments if game.weight]
+    environments = [game.display_name for game in config.environments if game.weight]
     fields: dict[str, Any] = {
         "library_name": "peft" if adapter else "transformers",
         "pipeline_tag": "text-generation",
@@ -287,10 +287,8 @@ def _figure_lines(figures: Mapping[str, float]) -> list[str]:
 def _methods_text(config: RunConfig) -> str:
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
-    return (
-        f"{base}, games {', '.join(game.known_as for game in config.environments if game.weight)}, "
-        f"credit {config.credit.name}, losses {losses}"
-    )
+    games = ", ".join(game.display_name for game in config.environments if game.weight)
+    return f"{base}, games {games}, credit {config.credit.name}, losses {losses}"
 
 
 def _stop_tokens(policy: Policy) -> str:

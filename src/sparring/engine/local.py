@@ -13,7 +13,7 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.parts import named_components
-from sparring.config.plugins.registry import bind, ordered, required_services
+from sparring.config.plugins.registry import bind, required_services, sort_columns
 from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.core.files import parse_json, write_synced
@@ -172,7 +172,7 @@ class Policy(PlayingPolicy):
         if frozen:
             return
         credit = config.credit.bind("credit")
-        self.columns = ordered(credit.needs)
+        self.columns = sort_columns(credit.needs)
         components = named_components(credit).values()
         self._components = [name for name in components if isinstance(name, str)]
         self._all_replies = "candidates" in required_services(credit)
@@ -535,7 +535,7 @@ class LocalEngine(Players):
             for name in self.learners
         ):
             return None
-        scales = {section.known_as: section.scale for section in self.config.environments}
+        scales = {section.display_name: section.scale for section in self.config.environments}
         return ExactColumns(games, self.config.evaluation.max_states, scales)
 
     @property

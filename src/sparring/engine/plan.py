@@ -44,8 +44,8 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {
         "recipe": config.name,
         "summary": config.summary,
-        "games": [game.known_as for game in config.environments if game.weight],
-        "held_out": [game.known_as for game in config.environments if not game.weight],
+        "games": [game.display_name for game in config.environments if game.weight],
+        "held_out": [game.display_name for game in config.environments if not game.weight],
         "steps": steps,
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,

@@ -477,7 +477,7 @@ class Players:
             retries=section.retries,
             judges=judging.judges(clock) if judging else None,
             candidates=judging.candidates if judging else None,
-            between=self.on_pause,
+            on_idle=self.on_pause,
         )
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 

@@ -95,7 +95,7 @@ def from_spec(spec: EnvironmentSpec) -> Environment:
 def configured_game(section: EnvironmentConfig) -> Environment:
     """Return the environment of a section of a configuration, with its label as its name."""
     game = make_game(section.name, options=section.options, illegal=section.illegal)
-    game.name = section.known_as
+    game.name = section.display_name
     return game
 
 

@@ -39,8 +39,8 @@ class MetaGame:
             solvers give both sides the same distribution.
         counts: number of episodes of each cell, infinite where a payoff is exact; None: all payoffs
             are exact.
-        wins: win rate of the first side's member, [m_0, m_1], where a draw is half a win. None:
-            derived from payoffs if these are in [-1, 1].
+        win_rates: win rate of the first side's member, [m_0, m_1], where a draw is half a win.
+            None: derived from payoffs if these are in [-1, 1].
 
     Raises:
         GameError: payoffs are missing or not finite, or shapes do not fit.
@@ -49,11 +49,11 @@ class MetaGame:
     payoffs: tuple[FloatArray, ...]
     symmetric: bool = False
     counts: FloatArray | None = None
-    wins: FloatArray | None = None
+    win_rates: FloatArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "payoffs", _check_payoffs(self.payoffs))
-        for name in ("counts", "wins"):
+        for name in ("counts", "win_rates"):
             table = getattr(self, name)
             if table is not None:
                 object.__setattr__(self, name, np.asarray(table, dtype=np.float64))
@@ -63,9 +63,10 @@ class MetaGame:
                         f"{self.shape}; write a value per cell of the payoffs."
                     )
         if self.counts is not None and not (self.counts >= 0).all():
-            raise GameError("meta-game: counts must be at least 0; write 0 without plays.")
-        if self.wins is not None and not ((self.wins >= 0) & (self.wins <= 1)).all():
-            raise GameError("meta-game: wins must be in [0, 1], the share of plays that are won.")
+            raise GameError("meta-game: counts must be at least 0; write 0 without episodes.")
+        rates = self.win_rates
+        if rates is not None and not ((rates >= 0) & (rates <= 1)).all():
+            raise GameError("meta-game: win_rates must be in [0, 1], the share of episodes won.")
         if self.symmetric:
             _check_symmetric(self.payoffs)
 
@@ -88,8 +89,8 @@ class MetaStrategy:
         sides: a distribution over the members of each side, [m_s].
         joint: a distribution over the cells, [m_0, ..., m_{n-1}], from solvers that correlate the
             sides; ``sides`` are its marginals.
-        rows: a distribution over the other side's members for each member, [m_s, m_other], from
-            solvers with a distribution per member; untrained members have rows of zeros.
+        rows: for each member a distribution over the other side's members, [m_s, m_other], from
+            solvers with a distribution per member; members without successor have rows of zeros.
     """
 
     sides: tuple[FloatArray, ...]
@@ -105,7 +106,7 @@ class MetaStrategy:
 
 
 def of_matrix(matrix: Any) -> MetaGame:
-    """Return the zero-sum meta-game of a matrix; symmetric where the matrix is antisymmetric.
+    """Return the zero-sum meta-game of a matrix; symmetric if the matrix is antisymmetric.
 
     Args:
         matrix: payoffs to the first side, [m_0, m_1].
@@ -172,7 +173,7 @@ def member_payoffs(
     book: Payoffs,
     members: Sequence[PlayerRef],
     environments: Mapping[str, float],
-    others: Sequence[PlayerRef] = (),
+    first_members: Sequence[PlayerRef] = (),
 ) -> MetaGame:
     """Return the symmetric meta-game of members that may sit in any side.
 
@@ -188,17 +189,17 @@ def member_payoffs(
         book: the payoff book.
         members: snapshots, oldest first.
         environments: weight of each environment by its label; payoffs are weighted means.
-        others: the members of the first side, if the two sides differ. The game is then not
-            symmetric, and ``members`` are those of the second side.
+        first_members: the members of the first side, if the two sides differ. The game is then not
+            symmetric, and ``members`` are the members of the second side.
 
     Returns:
         The meta-game. Exact results count as infinitely many episodes; if all pairs of members have
         exact results, ``counts`` is None.
     """
-    players = list(dict.fromkeys((*others, *members)))
+    players = list(dict.fromkeys((*first_members, *members)))
     index_of = {player: index for index, player in enumerate(players)}
     shape, total_weight = (len(players), len(players)), sum(environments.values())
-    payoffs, counts, points, decided = (np.zeros(shape) for _ in range(4))
+    payoffs, counts, points, num_decided = (np.zeros(shape) for _ in range(4))
     for environment, weight in environments.items():
         returns, num_sides = np.zeros(shape), np.zeros(shape)
         for row, results in book.rows.items():
@@ -211,18 +212,20 @@ def member_payoffs(
             num_sides[cell] += 1
             counts[cell] += math.inf if results.exact else results.games
             points[cell] += results.wins + results.draws / 2
-            decided[cell] += results.wins + results.draws + results.losses
+            num_decided[cell] += results.wins + results.draws + results.losses
         mean_returns = returns / np.maximum(num_sides, 1)
         payoffs += weight / total_weight * (mean_returns - mean_returns.T) / 2
-    wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
-    pairs = ~np.eye(len(players), dtype=bool)
-    is_exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
+    rates = np.where(num_decided > 0, points / np.where(num_decided > 0, num_decided, 1.0), 0.5)
+    is_pair = ~np.eye(len(players), dtype=bool)
+    is_exact = bool(is_pair.any() and np.isinf(counts[is_pair]).all())
     played = None if is_exact else counts
-    if not others:
-        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=played, wins=wins)
-    cells = np.ix_(*([index_of[player] for player in side] for side in (others, members)))
+    if not first_members:
+        return MetaGame(
+            payoffs=(payoffs, payoffs.T), symmetric=True, counts=played, win_rates=rates
+        )
+    cells = np.ix_(*([index_of[player] for player in side] for side in (first_members, members)))
     table, played = payoffs[cells], None if is_exact else counts[cells]
-    return MetaGame(payoffs=(table, -table), counts=played, wins=wins[cells])
+    return MetaGame(payoffs=(table, -table), counts=played, win_rates=rates[cells])
 
 
 def side_payoffs(
@@ -243,18 +246,18 @@ def side_payoffs(
 
         payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
 
-    Members without episodes in these sides have 0. A member may meet itself.
+    The payoffs of members without episodes in these sides are 0. A member may play itself.
 
     Args:
         book: the payoff book.
-        members: snapshots, oldest first: each side has the snapshots of its role.
+        members: snapshots, oldest first; each side has the snapshots of its role.
         environment: the environment's label.
         seats: the first seat of each side.
         opposed: whether the sides' payoffs are opposed.
     """
     index_of = {member: index for index, member in enumerate(members)}
     first, second, counts = (np.zeros((len(members),) * 2) for _ in range(3))
-    wins = np.full(counts.shape, 0.5)
+    win_rates = np.full(counts.shape, 0.5)
     for row, results in book.rows.items():
         is_counted = (
             row.environment == environment and row.player in index_of and row.opponent in index_of
@@ -265,14 +268,14 @@ def side_payoffs(
             cell = index_of[row.player], index_of[row.opponent]
             first[cell] = results.mean_return
             counts[cell] = math.inf if results.exact else results.games
-            wins[cell] = results.win_rate()
+            win_rates[cell] = results.win_rate()
         elif row.seat == seats[1]:
             second[index_of[row.opponent], index_of[row.player]] = results.mean_return
     if opposed:
         first = (first - second) / 2
         second = -first
     num_episodes = None if np.isinf(counts).all() else counts
-    return MetaGame(payoffs=(first, second), counts=num_episodes, wins=wins)
+    return MetaGame(payoffs=(first, second), counts=num_episodes, win_rates=win_rates)
 
 
 def answer_payoffs(
@@ -307,13 +310,13 @@ def answer_payoffs(
     counts = [
         np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
     ]
-    wins = np.sum([weight * np.asarray(game.wins) for game, weight in games], axis=0)
+    win_rates = np.sum([weight * np.asarray(game.win_rates) for game, weight in games], axis=0)
     num_episodes = None if is_exact else np.sum(counts, axis=0)
-    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=num_episodes, wins=wins)
+    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=num_episodes, win_rates=win_rates)
 
 
-def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
-    """Return a note on pairs of members without episodes against each other; "" if there are none.
+def unplayed_pairs_note(solver: BoundPlugin, game: MetaGame) -> str:
+    """Return a note on pairs of members that have not played each other; "" if there are none.
 
     The note is "" for solvers that ignore payoffs (``READS_PAYOFFS = False``). If each side has its
     own population, a pair is a member of the first side and one of the second.
@@ -342,7 +345,7 @@ def is_two_sided(solver: BoundPlugin) -> bool:
 
 
 def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> None:
-    """Refuse a solver of two sides in environments with more teams.
+    """Check that a solver for two sides is not used in environments with more teams.
 
     Args:
         solver: the meta-solver.
@@ -382,7 +385,8 @@ def pair_shares(
 
     The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij episodes of
     each pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij. Numbers proportional to w
-    minimise the sum of these over all j. A pair of unknown deviation gets the largest known one.
+    minimise the sum of these variances over all j. A pair of unknown deviation gets the largest
+    known deviation.
 
     Args:
         book: the payoff book.
@@ -396,15 +400,15 @@ def pair_shares(
 
     Raises:
         GameError: the solver cannot solve the meta-game.
-        PluginError: the solver raised, or did not return distributions.
+        PluginError: the solver raised an error, or did not return distributions.
     """
     sigma: FloatArray = solver(member_payoffs(book, members, {environment: 1.0})).sides[0]
     pairs = list(itertools.combinations(members, 2))
     deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
     largest = max((deviation for deviation in deviations if deviation is not None), default=1.0)
     spreads = np.array([largest if deviation is None else deviation for deviation in deviations])
-    mass = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
-    weights = spreads * mass
+    norms = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
+    weights = spreads * norms
     total = float(weights.sum())
     proportions = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
     shares: list[float] = ((1 - focus) / len(pairs) + focus * proportions).tolist()
@@ -412,7 +416,7 @@ def pair_shares(
 
 
 def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
-    """Return the meta-solvers of a run by configuration key; that of ``league.answer`` is first."""
+    """Return the meta-solvers of a run by configuration key, ``league.answer`` first."""
     solvers: dict[str, Any] = {}
     if config.league.answer not in NON_MIXTURE_ANSWERS:
         solvers["league.answer"] = config.league.answer
@@ -429,8 +433,8 @@ def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
 def apart_keys(config: RunConfig) -> tuple[str, ...]:
     """Return the configuration keys by which each side has its own population (``sides: apart``).
 
-    If there are any, members also play themselves (``league.plays``), and the answer of the run is
-    a mixture for each side.
+    If there are such keys, members also play themselves (``league.plays``), and the answer of the
+    run is a mixture for each side.
     """
     keys = []
     for key, matchmaker in _matchmakers(config).items():

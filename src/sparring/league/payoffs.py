@@ -10,16 +10,17 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
   are. Pairs of other teams have no result.
 - A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
 - If all seats are one team nobody wins or loses; each pair of seats has its games and returns.
-- Two members may have exact results (``run.payoff_plays``), which episodes do not change and which
-  do not fade.
+- Two members may have exact results (``run.payoff_plays``). Episodes and ``payoff_decay`` do not
+  change these.
 
 The learner's rows count the episodes of all its weights so far. With ``league.payoff_decay`` older
-ones count less: the book's numbers are then sums of weights,
+episodes count less: the book's numbers are then sums of weights
 
     weight of an episode k steps ago = (1 - payoff_decay)^k
 
 Episodes of a group share a deal, and are not independent. A row whose groups have several episodes
-also has sums over groups, for the intervals. Old books without these sums take them as independent.
+also has sums over groups, for the intervals. Old books lack these sums, so their episodes count as
+independent.
 
 If a run has a policy per role, all policies together are the learner, and their snapshots of one
 step are one member; the seat tells which policy played. If several policies learn in one league
@@ -38,7 +39,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.records import MAIN, Episode, PlayerRef
 from sparring.environments.base import seats_by_player, seats_by_team
-from sparring.ops.statistics import student_half, student_quantile, wilson_ends
+from sparring.ops.statistics import student_margin, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
 TOLERANCE = 1e-9  # tolerance of equal numbers, relative or absolute
@@ -62,16 +63,16 @@ class GroupSums:
     products: float = 0.0
     squares: float = 0.0
 
-    def plus(self, other: GroupSums, share: float = 1.0) -> GroupSums:
-        """Return the sum of these sums and ``share`` times the other ones."""
+    def plus(self, other: GroupSums, factor: float = 1.0) -> GroupSums:
+        """Return these sums plus ``factor`` times the other sums."""
         return GroupSums(
-            count=self.count + share * other.count,
-            sizes=self.sizes + share * other.sizes,
-            products=self.products + share * other.products,
-            squares=self.squares + share * other.squares,
+            count=self.count + factor * other.count,
+            sizes=self.sizes + factor * other.sizes,
+            products=self.products + factor * other.products,
+            squares=self.squares + factor * other.squares,
         )
 
-    def spread(self, mean: float) -> float:
+    def variation(self, mean: float) -> float:
         """Return the sum over groups of (S - mean n)^2, with the mean of all episodes."""
         return max(self.squares - 2 * mean * self.products + mean * mean * self.sizes, 0.0)
 
@@ -81,7 +82,7 @@ class Results:
     """The results of one player against another, which may be added.
 
     In exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
-    ``games`` is 1, and ``squares`` has no meaning. Exact results absorb episodes.
+    ``games`` is 1, and ``squares`` has no meaning. Adding episodes to exact results has no effect.
 
     Args:
         games: number of episodes that count.
@@ -129,8 +130,8 @@ class Results:
             win_groups=wins,
         )
 
-    def decayed(self, decay: float) -> Results:
-        """Return the results as they count one step later; exact results do not change.
+    def with_decay(self, decay: float) -> Results:
+        """Return the results with their weight one step later; exact results do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).
@@ -153,33 +154,35 @@ class Results:
         """Return the sums of returns by groups; by default each episode is a group."""
         if self.return_groups is not None:
             return self.return_groups
-        plain = {"sizes": self.games, "products": self.returns, "squares": self.squares or 0.0}
-        return GroupSums(count=self.games, **plain)
+        sums = {"sizes": self.games, "products": self.returns, "squares": self.squares or 0.0}
+        return GroupSums(count=self.games, **sums)
 
     def sums_of_wins(self) -> GroupSums:
         """Return the sums of wins by groups; by default each episode is a group."""
         if self.win_groups is not None:
             return self.win_groups
         wins, squares = self.wins + self.draws / 2, self.wins + self.draws / 4
-        return GroupSums(count=self.decided, sizes=self.decided, products=wins, squares=squares)
+        return GroupSums(
+            count=self.num_decided, sizes=self.num_decided, products=wins, squares=squares
+        )
 
     @property
-    def decided(self) -> float:
+    def num_decided(self) -> float:
         """Number of episodes that were won, drawn or lost."""
         return self.wins + self.draws + self.losses
 
     @property
     def mean_return(self) -> float:
-        """Mean of its returns, in the environment's units; 0 without games."""
+        """Mean of the player's returns, in the environment's units; 0 without games."""
         return self.returns / self.games if self.games else 0.0
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of its returns; None with fewer than two games."""
+        """Standard deviation of the player's returns; None with fewer than two games."""
         if self.exact or self.squares is None or self.games <= 1:
             return None
-        spread = self.squares - self.games * self.mean_return**2
-        return math.sqrt(max(spread, 0.0) / (self.games - 1))
+        variation = self.squares - self.games * self.mean_return**2
+        return math.sqrt(max(variation, 0.0) / (self.games - 1))
 
     def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the ends of Student's interval of the mean return, or None if it is undefined.
@@ -199,22 +202,22 @@ class Results:
             return None
         groups = self.return_groups
         if groups is None:
-            half = student_half(self.deviation, self.games, level)
+            half = student_margin(self.deviation, self.games, level)
         elif groups.count <= 1:
             return None
         else:
-            spread = groups.spread(self.mean_return) * groups.count / (groups.count - 1)
-            half = student_quantile(groups.count - 1, level) * math.sqrt(spread) / self.games
+            variation = groups.variation(self.mean_return) * groups.count / (groups.count - 1)
+            half = student_quantile(groups.count - 1, level) * math.sqrt(variation) / self.games
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the win rate; [0, 1] without decided episodes.
 
         A draw is half a win; the interval is conservative with draws and with decay. Episodes of a
-        group share a deal, and count as fewer (``_num_independent``). For exact results both ends
-        are the rate.
+        group share a deal, so they count as fewer episodes (``_num_independent``). For exact
+        results both ends are the rate.
         """
-        if self.exact and self.decided:
+        if self.exact and self.num_decided:
             return self.win_rate(), self.win_rate()
         count = self._num_independent(level)
         return wilson_ends(self.win_rate(), count, level) if count > TOLERANCE else (0.0, 1.0)
@@ -231,7 +234,7 @@ class Results:
         (Korn and Graubard, 1998). If all episodes have one result, the correlation in groups is
         unknown, and each group counts as one episode. A single group counts 0.
         """
-        groups, count, rate = self.win_groups, self.decided, self.win_rate()
+        groups, count, rate = self.win_groups, self.num_decided, self.win_rate()
         if groups is None or not count:
             return count
         if groups.count <= 1 or count <= 1:
@@ -239,7 +242,7 @@ class Results:
         effect = count / groups.count
         if 0 < rate < 1:
             spread = self.wins + self.draws / 4 - count * rate * rate
-            group_spread = groups.spread(rate) * groups.count / (groups.count - 1)
+            group_spread = groups.variation(rate) * groups.count / (groups.count - 1)
             effect = max(group_spread / (spread * count / (count - 1)), 1.0) if spread > 0 else 1.0
         ratio = student_quantile(count - 1, level) / student_quantile(groups.count - 1, level)
         return count / effect * ratio**2
@@ -251,8 +254,8 @@ class Results:
             prior: number of draws that are added, unless the results are exact.
         """
         extra_draws = 0.0 if self.exact else prior
-        decided = self.wins + self.draws + self.losses + extra_draws
-        return (self.wins + (self.draws + extra_draws) / 2) / decided if decided else 0.5
+        num_decided = self.wins + self.draws + self.losses + extra_draws
+        return (self.wins + (self.draws + extra_draws) / 2) / num_decided if num_decided else 0.5
 
     def to_json(self) -> dict[str, Any]:
         """Return the results as JSON values."""
@@ -267,31 +270,29 @@ class Results:
         return record
 
     @classmethod
-    def from_json(cls, numbers: Mapping[str, Any]) -> Results:
+    def from_json(cls, record: Mapping[str, Any]) -> Results:
         """Return the results that ``to_json`` stored.
 
         Raises:
             TypeError, ValueError: the value has another form.
         """
-        default = 0.0 if numbers.get("exact") else None
-        sums = {name: GroupSums(**numbers[name]) for name in GROUPED if name in numbers}
-        results = cls(**{"squares": default, **numbers, **sums})
+        default = 0.0 if record.get("exact") else None
+        group_sums_by_name = {name: GroupSums(**record[name]) for name in GROUPED if name in record}
+        results = cls(**{"squares": default, **record, **group_sums_by_name})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
-        numbers_read = [results.games, results.returns, squares, *counts]
-        for groups in sums.values():
-            numbers_read += [groups.count, groups.sizes, groups.products, groups.squares]
-        if not all(
-            type(number) in (int, float) and math.isfinite(number) for number in numbers_read
-        ):
-            raise ValueError("it is not a finite number")
+        numbers = [results.games, results.returns, squares, *counts]
+        for groups in group_sums_by_name.values():
+            numbers += [groups.count, groups.sizes, groups.products, groups.squares]
+        if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+            raise ValueError("a number is not finite")
         if type(results.exact) is not bool:
-            raise TypeError("exact is true or false")
+            raise TypeError("exact must be true or false")
         if min(*counts, squares) < 0 or sum(counts) > results.games * (1 + TOLERANCE):
             raise ValueError("more games were decided than played")
         if any(
             min(group_sums.count, group_sums.sizes, group_sums.squares) < 0
-            for group_sums in sums.values()
+            for group_sums in group_sums_by_name.values()
         ):
             raise ValueError("a sum over groups is below 0")
         return results
@@ -323,7 +324,7 @@ def weight(rate: float, weighting: str, power: float) -> float:
 
 
 def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
-    """Return f of each rate; if all are 0, the same weight for each.
+    """Return the weight f of each rate; if all are 0, equal weights.
 
     Args:
         rates: win rates against each opponent.
@@ -364,13 +365,13 @@ class Payoffs:
         environment: str | None = None,
         seat: int | None = None,
     ) -> Results:
-        """Return the results of a player against an opponent, with 0 games if they never met.
+        """Return the results of a player against an opponent; 0 games if they have not played.
 
         Args:
             player: the player whose results are returned.
             opponent: the other player.
             environment: the environment's label; None: all environments.
-            seat: the first seat of the player's side; None: any.
+            seat: the first seat of the player's side; None: any seat.
         """
         if not self._rows_of_pair:
             for row in self.rows:
@@ -387,7 +388,7 @@ class Payoffs:
         teams: Mapping[str, Sequence[int]] | None = None,
         *,
         decay: float = 0.0,
-        apart: bool = False,
+        by_policy: bool = False,
     ) -> Payoffs:
         """Return the book after one more step with these episodes.
 
@@ -395,36 +396,38 @@ class Payoffs:
             episodes: finished episodes.
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
-            decay: share of their weight that earlier results lose, in [0, 1).
-            apart: whether each policy of the run is a player, as if several learn in one league;
-                otherwise all policies are one player.
+            decay: share of the weight that earlier results lose, in [0, 1).
+            by_policy: whether each policy of the run is a player, as if several learn in
+                one league; otherwise all policies are one player.
         """
         rows = dict(self.rows)
         if decay:
-            rows = {row: results.decayed(decay) for row, results in rows.items()}
-        sums: dict[Row, list[float]] = {}  # numbers of the rows that change; lists are fast
-        groups: dict[Row, dict[int, list[float]]] = {}  # games, returns, decided, wins by group
+            rows = {row: results.with_decay(decay) for row, results in rows.items()}
+        row_numbers: dict[Row, list[float]] = {}  # of the rows that change; lists are fast
+        # by row and group: games, returns, decided games, wins
+        row_groups: dict[Row, dict[int, list[float]]] = {}
         for episode in episodes:
             teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, won, returns in _results(episode, tuple(teams_of_seats), apart):
-                if row not in sums:
-                    sums[row] = _numbers(rows.get(row, Results()))
-                    groups[row] = {}
-                totals = sums[row]
-                group = groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
-                totals[0] += 1
-                group[0] += 1
-                if won is not None:
-                    totals[2 - won] += 1
-                    group[2] += 1
-                    group[3] += (1 + won) / 2
-                totals[4] += returns
-                group[1] += returns
-                totals[5] += returns * returns
-        for row, numbers in sums.items():
+            for row, outcome, returns in _results(episode, tuple(teams_of_seats), by_policy):
+                if row not in row_numbers:
+                    row_numbers[row] = _numbers(rows.get(row, Results()))
+                    row_groups[row] = {}
+                row_sums = row_numbers[row]
+                group_sums = row_groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
+                row_sums[0] += 1
+                group_sums[0] += 1
+                if outcome is not None:
+                    row_sums[2 - outcome] += 1
+                    group_sums[2] += 1
+                    group_sums[3] += (1 + outcome) / 2
+                row_sums[4] += returns
+                group_sums[1] += returns
+                row_sums[5] += returns * returns
+        for row, numbers in row_numbers.items():
             earlier = rows.get(row, Results())
             if not earlier.exact:
-                rows[row] = _add_groups(_results_of(numbers), earlier, list(groups[row].values()))
+                groups = list(row_groups[row].values())
+                rows[row] = _add_groups(_results_of(numbers), earlier, groups)
         return Payoffs(rows)
 
     def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
@@ -432,7 +435,7 @@ class Payoffs:
         return Payoffs({**self.rows, **exact})
 
     def restricted_to(self, members: Iterable[PlayerRef]) -> Payoffs:
-        """Return the book without the rows of other snapshots than these."""
+        """Return the book without the rows of snapshots that are not in ``members``."""
         snapshots = set(members)
 
         def is_relevant(player: PlayerRef) -> bool:
@@ -511,10 +514,10 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
         squares=math.fsum(returns_sum * returns_sum for _, returns_sum, _, _ in groups),
     )
     wins = GroupSums(
-        count=sum(decided > 0 for _, _, decided, _ in groups),
-        sizes=sum(decided * decided for _, _, decided, _ in groups),
-        products=sum(decided * won for _, _, decided, won in groups),
-        squares=sum(won * won for _, _, _, won in groups),
+        count=sum(num_decided > 0 for _, _, num_decided, _ in groups),
+        sizes=sum(num_decided * num_decided for _, _, num_decided, _ in groups),
+        products=sum(num_decided * wins_sum for _, _, num_decided, wins_sum in groups),
+        squares=sum(wins_sum * wins_sum for _, _, _, wins_sum in groups),
     )
     has_squares = results.squares is not None
     return replace(
@@ -525,31 +528,31 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
 
 
 def _results(
-    episode: Episode, teams: tuple[int, ...], apart: bool
+    episode: Episode, teams: tuple[int, ...], by_policy: bool
 ) -> Iterator[tuple[Row, int | None, float]]:
-    """Yield each ordered pair's row, 1 for a win, 0 or -1 (None: one team), and the return."""
+    """Yield each ordered pair's row, outcome (1, 0, -1; None in one team), and return."""
     if episode.cut:
         return
     sides, returns = seats_by_team(teams), episode.returns
-    pairs = pair_rows(episode.game, episode.players, teams, apart)
+    pairs = pair_rows(episode.game, episode.players, teams, by_policy)
     if len(sides) == 1:
-        for row, number, _ in pairs:
-            yield row, None, returns[number]
+        for row, seat, _ in pairs:
+            yield row, None, returns[seat]
         return
     means = returns
     if len(sides) < len(teams):
         means = tuple(math.fsum(returns[seat] for seat in side) / len(side) for side in sides)
     loser = None if episode.forfeited_by is None else _side_of_seat(episode.forfeited_by, sides)
-    for row, number, other in pairs:
+    for row, own_side, other_side in pairs:
         if loser is None:
-            yield row, _compare(means[number], means[other]), means[number]
-        elif loser in (number, other):
-            yield row, 1 if loser == other else -1, means[number]
+            yield row, _compare(means[own_side], means[other_side]), means[own_side]
+        elif loser in (own_side, other_side):
+            yield row, 1 if loser == other_side else -1, means[own_side]
 
 
 @lru_cache(maxsize=4096)
 def pair_rows(
-    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
+    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], by_policy: bool
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
@@ -559,15 +562,15 @@ def pair_rows(
         game: the environment's label.
         players: the player of each seat.
         teams: the team of each seat.
-        apart: as for ``Payoffs.after``.
+        by_policy: as for ``Payoffs.after``.
     """
-    keyed_players = players if apart else tuple(player.for_policy(MAIN) for player in players)
+    keyed_players = players if by_policy else tuple(player.for_policy(MAIN) for player in players)
     sides = seats_by_player(teams)
     return tuple(
-        (Row(game, sides[side][0], player, opponent), side, other)
-        for side, other in permutations(range(len(sides)), 2)
+        (Row(game, sides[side][0], player, opponent), side, other_side)
+        for side, other_side in permutations(range(len(sides)), 2)
         for player in dict.fromkeys(keyed_players[seat] for seat in sides[side])
-        for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other])
+        for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other_side])
     )
 
 
@@ -583,7 +586,7 @@ def _compare(first: float, second: float) -> int:
 
 
 class IdentityKey(Generic[V]):
-    """A cache key by the identity of an object, which the key keeps alive.
+    """A cache key that compares an object by identity, and keeps the object alive.
 
     Args:
         value: the object, hashable or not.

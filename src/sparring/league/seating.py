@@ -29,7 +29,7 @@ class LeagueLearner:
     Args:
         policy: the policy's name.
         matchmaker: fills the seats of its initial states.
-        share: its share of the initial states, relative to the other learners.
+        share: share of the initial states, relative to the other learners' shares.
     """
 
     policy: str
@@ -43,13 +43,13 @@ class LeagueLearner:
 
 
 def learner_of_state(
-    learners: Sequence[LeagueLearner], step: int, group: int, groups: int, live: str = ""
+    learners: Sequence[LeagueLearner], step: int, group: int, num_groups: int, only_policy: str = ""
 ) -> LeagueLearner:
     """Return the learner that is trained from an initial state.
 
-    The states of a step are a circle, divided by the shares, which rotates from step to step:
+    The states of a step lie on a circle that is divided by the shares and rotates at each step:
 
-        position = (group + 1/2) / groups + step * (sqrt(5) - 1) / 2   modulo 1
+        position = (group + 1/2) / num_groups + step * (sqrt(5) - 1) / 2   modulo 1
 
     So each learner has its share of every step, up to rounding.
 
@@ -57,13 +57,13 @@ def learner_of_state(
         learners: the league's learners.
         step: number of steps done.
         group: number of the state in its step.
-        groups: number of states of the step.
-        live: the only policy that learns now; empty: all learn.
+        num_groups: number of states of the step.
+        only_policy: the only policy that learns now; empty: all policies learn.
     """
     for learner in learners:
-        if learner.policy == live:
+        if learner.policy == only_policy:
             return learner
-    position = ((group + 0.5) / groups + step * ROTATION) % 1.0
+    position = ((group + 0.5) / num_groups + step * ROTATION) % 1.0
     return draw_member(learners, [learner.share for learner in learners], position)
 
 
@@ -97,28 +97,28 @@ def step_specs(
     mixtures: Mapping[str, Mixture] | None = None,
     learners: Sequence[LeagueLearner] = (),
     tags: Mapping[str, str] | None = None,
-    live: str = "",
+    only_policy: str = "",
 ) -> list[EpisodeSpec]:
     """Return the specs of the episodes of one step.
 
     Args:
         step: number of the step; with ``root`` and the books it determines every draw.
-        games: the environments and their weights; those of weight 0 are held out.
+        games: the environments and their weights; environments of weight 0 are held out.
         rollout: the number of episodes, and the size of groups.
         matchmaker: fills the seats of each initial state.
         members: snapshots that may be opponents.
         root: the run's root stream.
-        progress: share of the run that is done, for schedules of the plug-ins.
-        curriculum: chooses each group's arm; by weight if None.
-        book: the curriculum's records; empty if None.
-        refill: 0, or the number of the refill of this step.
-        payoffs: the payoff book; empty if None.
+        progress: finished share of the run, for schedules of the plug-ins.
+        curriculum: chooses the arm of each group; None: arms are drawn by their weights.
+        book: the curriculum's records; None: no records.
+        refill: number of the refill of this step; 0: the first batch.
+        payoffs: the payoff book; None: an empty book.
         bots: names of the run's bots.
         seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
         mixtures: the bots that are mixtures, from which each episode draws a player.
         learners: the league's learners; (): one learner, or one per role.
         tags: tag of each learner, by its name.
-        live: the only learner that learns now; empty: all learn.
+        only_policy: the only learner that learns now; empty: all learners learn.
 
     Returns:
         ``games_per_step`` specs. The episodes of a group share environment, deal and seating and
@@ -126,13 +126,14 @@ def step_specs(
     """
     stream = root.child("rollout").child(step)
     stream = stream.child("refill").child(refill) if refill else stream
-    groups = rollout.games_per_step // rollout.group_size
+    num_groups = rollout.games_per_step // rollout.group_size
     game_of_name = {game.name: game for game, _ in games}
     book = book or ArmBook(make_arms(games, rollout.starts))
     choose = curriculum or bind("selection.curricula", "by_weight")
-    arm_numbers = choose(book.request(groups, step, stream), progress=progress)
+    arm_numbers = choose(book.request(num_groups, step, stream), progress=progress)
     max_turns = max_turns_at(rollout, progress)
-    fixed: dict[str, tuple[int, Seating]] = {}  # group and seating by arm with a fixed start
+    # group id and seating of each arm with a fixed initial state
+    seating_of_arm: dict[str, tuple[int, Seating]] = {}
     common: dict[str, Any] = {
         "members": refs(members),
         "payoffs": payoffs or Payoffs(),
@@ -148,17 +149,19 @@ def step_specs(
     specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in arm_numbers.tolist()):
         group_stream, game = stream.child(group), game_of_name[arm.game]
-        state_number = (step * (rollout.refills + 1) + refill) * groups + group
-        group_id, seating = fixed.get(arm.name, (state_number, None))
+        state_number = (step * (rollout.refills + 1) + refill) * num_groups + group
+        group_id, seating = seating_of_arm.get(arm.name, (state_number, None))
         if seating is None:
-            learner = learner_of_state(learners, step, group, groups, live) if learners else single
+            learner = single
+            if learners:
+                learner = learner_of_state(learners, step, group, num_groups, only_policy)
             request = requests[arm.game](
                 number=state_number, stream=group_stream.child("seats"), learner=learner.player
             )
             seating = learner.matchmaker(request, progress=progress)
         deal, mixtures_by_seat = group_stream.child("deal"), _find_mixtures(seating, mixtures)
         if arm.start is not None:
-            fixed[arm.name] = group_id, seating
+            seating_of_arm[arm.name] = group_id, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
             episode_stream = group_stream.child(member)

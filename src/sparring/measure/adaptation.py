@@ -24,7 +24,7 @@ from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.ops.statistics import mean_interval
 from sparring.play.players.base import Agent
 from sparring.play.replay import final_play
-from sparring.play.rollout import with_results
+from sparring.play.rollout import within_context
 from sparring.play.team import play_teams
 
 MIN_TRIALS = 2  # trials per seat and opponent, for an interval
@@ -106,7 +106,7 @@ def adaptation(
                 match_spec(starts, seat, number, trials, trial_stream) for number in range(trials)
             ]
             agents = {AGENT: agent, OPPONENT: opponent.agent}
-            episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
+            episodes = within_context(play_teams(specs, agents, in_flight=in_flight))
             returns_of[name] = _returns(starts.game, episodes, seat, trial.attempts)
             forfeits = sum(episode.forfeited_by == seat for episode in episodes)
             forfeit_share = forfeits / max(len(episodes), 1)

@@ -387,7 +387,7 @@ def with_playout_values(
     for start in range(0, len(episodes), lab_turns.batch_size):
         batch = episodes[start : start + lab_turns.batch_size]
         pending = with_playouts(
-            batch, {game.name: game}, count=count, stream=stream.child(start), before=True
+            batch, {game.name: game}, count=count, stream=stream.child(start), estimate_before=True
         )
         with_values, _ = run_requests(pending, lambda specs: rollout(specs, {agent.name: agent}))
         for _, turn in ordered_turns(with_values):

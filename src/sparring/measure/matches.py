@@ -18,7 +18,7 @@ from sparring.measure.oracle_regret import Judge, Regret, measured_regret
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.replay import figures_of
-from sparring.play.rollout import Rollout, with_results
+from sparring.play.rollout import Rollout, within_context
 from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import play_teams, rollout_teams
 
@@ -121,7 +121,7 @@ def play_matches(
     rollout = rollout_teams(
         specs, agents, on_finished=on_finished, in_flight=in_flight
     ).require_any()
-    episodes = with_results(rollout.episodes)
+    episodes = within_context(rollout.episodes)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     truncated = Counter(e.agents.index(AGENT) for e in rollout.episodes if e.has_outgrown_context)
     records = [
@@ -364,7 +364,7 @@ def self_plays(
         illegal=illegal_share(reply_counts, level=level),
         returns={
             role: mean_interval(
-                [episode.returns[seat] for episode in with_results(episodes)], level=level
+                [episode.returns[seat] for episode in within_context(episodes)], level=level
             )
             for seat, role in enumerate(game.roles)
         },

@@ -179,7 +179,7 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
     for section in sections if isinstance(sections, list) else ():
         try:  # another version or person may have written the folder
             entry = EnvironmentConfig.model_validate(section)
-            name = f"nash_conv/{entry.known_as}"
+            name = f"nash_conv/{entry.display_name}"
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
             if last is None or entry.name not in registry.built_in("environments"):
                 continue
@@ -190,8 +190,8 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
             text = compare_nash_conv(
                 f"NashConv at step {last['step']}", last[name], game_references
             )
-            text += describe_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
-            verdicts.append(f"{entry.known_as}: {text}")
+            text += describe_illegal(last.get(f"illegal_mass_reached/{entry.display_name}") or 0.0)
+            verdicts.append(f"{entry.display_name}: {text}")
     return verdicts
 
 

@@ -37,17 +37,17 @@ def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArr
 
 
 def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatArray, FloatArray]:
-    """Return the largest and second largest value of each group, [G] each; one row counts twice."""
+    """Return each group's two largest values, [G] each; the value of a single row counts twice."""
     best, second = np.zeros(num_groups), np.zeros(num_groups)
     for rows in rows_by_size(ids, num_groups):
         size, groups = rows.shape[1], ids[rows[:, 0]]
-        top = np.partition(values[rows], max(size - 2, 0), axis=1)
-        best[groups], second[groups] = top[:, -1], top[:, max(size - 2, 0)]
+        largest_last = np.partition(values[rows], max(size - 2, 0), axis=1)
+        best[groups], second[groups] = largest_last[:, -1], largest_last[:, max(size - 2, 0)]
     return best, second
 
 
 def differs_from_previous(ordered: FloatArray) -> BoolArray:
-    """Return where a value differs from the one before it in its sorted row, [groups, s - 1]."""
+    """Return whether each value differs from the previous one in sorted rows, [groups, s - 1]."""
     size = np.abs(ordered).max(axis=1, keepdims=True)
     differ: BoolArray = np.abs(np.diff(ordered, axis=1)) > RELATIVE_TOLERANCE * size
     return differ
@@ -72,8 +72,8 @@ def average_over_ties(differ: BoolArray, by_position: FloatArray) -> FloatArray:
 
 
 def _run_numbers(differ: BoolArray) -> IntArray:
-    begins = np.concatenate([np.ones((len(differ), 1), dtype=bool), differ], axis=1)
-    return np.cumsum(begins.reshape(-1)) - 1
+    is_run_start = np.concatenate([np.ones((len(differ), 1), dtype=bool), differ], axis=1)
+    return np.cumsum(is_run_start.reshape(-1)) - 1
 
 
 def distinct_rows(flags: BoolArray) -> tuple[IntArray, IntArray]:

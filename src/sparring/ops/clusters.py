@@ -1,6 +1,6 @@
 """Embeds texts as vectors without a model, and clusters weighted points.
 
-A text is written in small letters, and its numbers and names are masked, so that statements are
+A text is converted to lower case, and its numbers and names are masked, so that statements are
 compared by content and not by speaker. Each feature f of a text adds sign(f) to entry h(f) of a
 vector of fixed size, which is then divided by its length:
 
@@ -11,7 +11,7 @@ ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
 
 k-means is seeded. Initial centres are drawn as in k-means++: the next centre is a point, with
 probability in proportion to its weight times its squared distance from the nearest centre (Arthur
-and Vassilvitskii, 2007); of several runs, the (first) one with the smallest inertia is returned:
+and Vassilvitskii, 2007); of several runs, the (first) run with the smallest inertia is returned:
 
     inertia = sum over points of weight * |point - its centre|^2
 
@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 def embed_texts(
     texts: Sequence[str], *, size: int = 256, names: Sequence[str] = (), salt: int = 0
 ) -> FloatArray:
-    """Return texts as vectors of length 1, [n, size]; 0 where a text has no word.
+    """Return texts as vectors of length 1, [n, size]; zeros for a text without words.
 
     Args:
         texts: the texts.
@@ -59,9 +59,9 @@ def embed_texts(
 
 
 def mask_text(text: str, names: re.Pattern[str] | None = None) -> str:
-    """Return a text in small letters, with "@" for each name and "#" for each number."""
-    small = text.lower()
-    return _NUMBER.sub("#", small if names is None else names.sub("@", small))
+    """Return a text in lower case, with "@" for each name and "#" for each number."""
+    lower_case = text.lower()
+    return _NUMBER.sub("#", lower_case if names is None else names.sub("@", lower_case))
 
 
 @lru_cache(maxsize=64)
@@ -69,7 +69,7 @@ def name_pattern(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | No
     """Return the pattern that matches whole names, the longest first; None without names.
 
     Args:
-        names: the names, in small letters.
+        names: the names, in lower case.
         flags: flags of ``re``; ``re.IGNORECASE`` matches capital letters too.
     """
     words = sorted({name.lower() for name in names if name}, key=lambda name: (-len(name), name))
@@ -101,7 +101,7 @@ class Clusters:
     """Centres [k, d], the cluster of each point [n], and the inertia."""
 
     centres: FloatArray
-    of: IntArray
+    cluster_of: IntArray
     inertia: float
 
 
@@ -133,35 +133,37 @@ def k_means(
         points: [n, d], n at least 1.
         weights: weights of the points, above 0, [n].
         k: number of clusters, at least 1.
-        stream: random numbers of the initial centres.
+        stream: the stream of the draws of initial centres.
         starts: number of runs, each from different initial centres.
         steps: largest number of steps of a run.
     """
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
-    candidates = [
+    fits = [
         _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(run_index)), steps)
         for run_index in range(starts)
     ]
-    best = min(candidates, key=lambda fit: fit.inertia)
-    total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
+    best = min(fits, key=lambda fit: fit.inertia)
+    total = np.bincount(best.cluster_of, weights=mass, minlength=len(best.centres))
     order = np.lexsort((*best.centres.T[::-1], -total))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return Clusters(
-        centres=best.centres[order], of=rank[best.of][distinct_of.reshape(-1)], inertia=best.inertia
+        centres=best.centres[order],
+        cluster_of=rank[best.cluster_of][distinct_of.reshape(-1)],
+        inertia=best.inertia,
     )
 
 
 def _draw_centres(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> FloatArray:
-    chosen: list[int] = []
+    indices: list[int] = []
     chances = weights
-    while len(chosen) < min(k, len(points)):
-        line = np.cumsum(chances)
-        target = stream.uniform(len(chosen)) * line[-1]
-        chosen.append(int(np.searchsorted(line, target, side="right").clip(0, len(points) - 1)))
-        chances = weights * nearest(points, points[chosen])[1]
-    return points[chosen]
+    while len(indices) < min(k, len(points)):
+        sums = np.cumsum(chances)
+        target = stream.uniform(len(indices)) * sums[-1]
+        indices.append(int(np.searchsorted(sums, target, side="right").clip(0, len(points) - 1)))
+        chances = weights * nearest(points, points[indices])[1]
+    return points[indices]
 
 
 def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int) -> Clusters:
@@ -173,11 +175,11 @@ def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps
         centres = np.where(
             mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres
         )
-        assigned, distances = nearest(points, centres)
-        if np.array_equal(assigned, centre_of):
+        next_centre_of, distances = nearest(points, centres)
+        if np.array_equal(next_centre_of, centre_of):
             break
-        centre_of = assigned
-    return Clusters(centres=centres, of=centre_of, inertia=float(weights @ distances))
+        centre_of = next_centre_of
+    return Clusters(centres=centres, cluster_of=centre_of, inertia=float(weights @ distances))
 
 
 def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:

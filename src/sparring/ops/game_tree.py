@@ -3,18 +3,18 @@
 ``policy_values`` evaluates a policy that plays every seat. For information state I of seat p,
 with reach(h) the probability of history h and u_p(h) the expected return of seat p from there:
 
-    V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same
-    with u_p(h a).
+    V(I)    = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h)
+    Q(I, a) = sum over h in I of reach(h) u_p(h a) / sum over h in I of reach(h)
 
-By perfect recall, the seat's own factor of reach(h) is the same for all h in I and cancels, so the
+By perfect recall, the seat's own factor of reach(h) is equal for all h in I and cancels. So the
 values are also defined in states that the policy never reaches. There are I information states, T
 histories, Z of them terminal, and P seats.
 
 ``average_strategies`` finds strategies near an equilibrium by counterfactual regret minimisation.
-For information state I of seat p, with others(h) the probability of h by the choices of chance and
-the other seats, and u_p the seat's expected return under the current strategies,
+For information state I of seat p, with other_reach(h) the probability of h by the choices of
+chance and the other seats, and u_p the seat's expected return under the current strategies
 
-    R(I, a) <- max(R(I, a) + sum over h in I of others(h) (u_p(h a) - u_p(h)), 0)
+    R(I, a) <- max(R(I, a) + sum over h in I of other_reach(h) (u_p(h a) - u_p(h)), 0)
     sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform if no regret is above 0
 
 seat after seat (CFR+, Tammelin, 2014). The result is the mean of sigma over the steps t = 1, 2,
@@ -60,8 +60,9 @@ class ExactValues:
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]: Q
     state: FloatArray  # [I]: V = sum over a of policy(a) Q(a)
     reach: FloatArray  # [I] expected visits in one play
-    # [I] the same if the seat always moves towards I; where it is 0, Q and V are 0 and undefined
-    others: FloatArray
+    # [I] expected visits if the seat always moves towards I; if 0, Q and V are undefined and set to
+    # 0
+    other_reach: FloatArray
     returns: FloatArray  # [P] expected return of each seat
 
 
@@ -75,22 +76,22 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     """
     widths = np.array([len(row) for row in policy])
     starts = np.append(0, np.cumsum(widths))
-    move = tree.info_state >= 0
+    is_move = tree.info_state >= 0
     edge = tree.chance.copy()
-    edge[move] = np.concatenate(policy)[starts[tree.info_state[move]] + tree.choice[move]]
+    edge[is_move] = np.concatenate(policy)[starts[tree.info_state[is_move]] + tree.choice[is_move]]
     levels = levels_of(tree)
     expected = expected_returns(tree, edge, levels)
-    mover = np.where(move, seats[tree.info_state], -1)
+    mover = np.where(is_move, seats[tree.info_state], -1)
     is_mover = mover[:, None] == np.arange(expected.shape[1])[None, :]
     # [T, P] chance and all other seats
-    others = reach_of(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
-    moves = np.flatnonzero(move)
+    other_reach = reach_of(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
+    moves = np.flatnonzero(is_move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
-    weight = others[parent, seat]
-    slot = starts[state] + tree.choice[moves]
-    total = np.bincount(slot, weights=weight, minlength=starts[-1])
+    weight = other_reach[parent, seat]
+    choice_index = starts[state] + tree.choice[moves]
+    total = np.bincount(choice_index, weights=weight, minlength=starts[-1])
     weighted_returns = np.bincount(
-        slot, weights=weight * expected[moves, seat], minlength=starts[-1]
+        choice_index, weights=weight * expected[moves, seat], minlength=starts[-1]
     )
     action = np.split(weighted_returns / np.where(total > 0, total, 1.0), starts[1:-1])
     value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
@@ -101,13 +102,13 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
         action=tuple(action),
         state=value,
         reach=visits,
-        others=total[starts[:-1]],
+        other_reach=total[starts[:-1]],
         returns=expected[0],
     )
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return for each move the seat's mean return over the episodes in which it is the last move.
+    """Return for each move its seat's mean return over the episodes in which it is the last move.
 
     Args:
         tree: every history.
@@ -119,22 +120,22 @@ def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArr
         is never the last.
     """
     starts = np.append(0, np.cumsum([len(row) for row in policy]))
-    move, levels = tree.info_state >= 0, levels_of(tree)
-    slot = np.where(move, starts[tree.info_state] + tree.choice, -1)
-    edge = np.where(move, np.concatenate(policy)[slot], tree.chance)
+    is_move, levels = tree.info_state >= 0, levels_of(tree)
+    choice_index = np.where(is_move, starts[tree.info_state] + tree.choice, -1)
+    edge = np.where(is_move, np.concatenate(policy)[choice_index], tree.chance)
     mover = seats[tree.info_state]
-    last_slot = np.full((len(tree.parent), tree.returns.shape[1]), -1)
+    last_choice = np.full((len(tree.parent), tree.returns.shape[1]), -1)
     for rows in levels[1:]:
-        last_slot[rows] = last_slot[tree.parent[rows]]
-        moves = rows[move[rows]]
-        last_slot[moves, mover[moves]] = slot[moves]
+        last_choice[rows] = last_choice[tree.parent[rows]]
+        moves = rows[is_move[rows]]
+        last_choice[moves, mover[moves]] = choice_index[moves]
     reach = reach_of(tree, edge, levels)[tree.terminal]
     weight, weighted_returns = np.zeros(starts[-1]), np.zeros(starts[-1])
     for seat, returns in enumerate(tree.returns.T):
-        slots = last_slot[tree.terminal, seat]
-        has_moved = slots >= 0
-        np.add.at(weight, slots[has_moved], reach[has_moved])
-        np.add.at(weighted_returns, slots[has_moved], (reach * returns)[has_moved])
+        last_choices = last_choice[tree.terminal, seat]
+        has_moved = last_choices >= 0
+        np.add.at(weight, last_choices[has_moved], reach[has_moved])
+        np.add.at(weighted_returns, last_choices[has_moved], (reach * returns)[has_moved])
     means: FloatArray = weighted_returns / np.where(weight > 0, weight, 1.0)
     return means
 
@@ -151,57 +152,59 @@ def best_response(
     if not len(states):
         return list(policy)
     # the seat's decisions that lead to each history
-    decisions = np.zeros(len(tree.parent), dtype=np.int64)
-    turn = np.zeros(len(policy), dtype=np.int64)
+    num_decisions = np.zeros(len(tree.parent), dtype=np.int64)
+    num_earlier = np.zeros(len(policy), dtype=np.int64)
     for rows in levels_of(tree)[1:]:
         state, parent = tree.info_state[rows], tree.parent[rows]
         is_own_turn = (state >= 0) & (seats[state] == seat)
-        turn[state[is_own_turn]] = decisions[parent[is_own_turn]]
-        decisions[rows] = decisions[parent] + is_own_turn
-    rows_of = list(policy)
-    for num_before in range(int(turn[states].max()), -1, -1):
-        action = policy_values(tree, seats, rows_of).action
-        for index in states[turn[states] == num_before]:
-            rows_of[index] = np.eye(len(action[index]))[int(action[index].argmax())]
-    return rows_of
+        num_earlier[state[is_own_turn]] = num_decisions[parent[is_own_turn]]
+        num_decisions[rows] = num_decisions[parent] + is_own_turn
+    new_policy = list(policy)
+    for num_before in range(int(num_earlier[states].max()), -1, -1):
+        action = policy_values(tree, seats, new_policy).action
+        for index in states[num_earlier[states] == num_before]:
+            new_policy[index] = np.eye(len(action[index]))[int(action[index].argmax())]
+    return new_policy
 
 
 def fold_decisions(
-    tree: GameTree, keep: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
+    tree: GameTree, is_kept_state: BoolArray, profiles: Sequence[tuple[float, Sequence[FloatArray]]]
 ) -> GameTree:
     """Return a tree with some decisions only; chance and the other decisions become its payoffs.
 
-    A history h of the new tree is the sequence of choices in the information states ``keep``:
+    A history h of the new tree is the sequence of choices in the kept information states:
 
-        payoff(h) = sum over p of share_p * sum over ends z whose choices in ``keep`` are h of
-                    P(choices of chance and the others in z, by profile p) * payoff(z)
+        payoff(h) = sum over p of share_p * sum over ends z whose choices in kept states are h of
+                    P(all other choices and chance in z, by profile p) * payoff(z)
 
-    so that policies of those states have the same value in both trees.
+    so that policies of the kept states have the same value in both trees.
 
     Args:
         tree: every history.
-        keep: whether the new tree keeps an information state, [I].
-        others: (probability, profile) of the other states; one profile is drawn, and players do
-            not see which. Rows of states in ``keep`` have no effect.
+        is_kept_state: whether the new tree keeps an information state, [I].
+        profiles: (probability, policies of all states); one profile is drawn for the states that
+            are not kept, and players do not see which. Policies of kept states have no effect.
     """
-    move, levels = tree.info_state >= 0, levels_of(tree)
-    is_kept = move & keep[tree.info_state]
+    is_move, levels = tree.info_state >= 0, levels_of(tree)
+    is_kept = is_move & is_kept_state[tree.info_state]
     weight = np.zeros(len(tree.parent))
-    for share, rows in others:
-        starts = np.cumsum([0, *map(len, rows)])
+    for share, profile in profiles:
+        starts = np.cumsum([0, *map(len, profile)])
         edge = tree.chance.copy()
-        edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
+        edge[is_move] = np.concatenate(profile)[
+            starts[tree.info_state[is_move]] + tree.choice[is_move]
+        ]
         weight += share * reach_of(tree, np.where(is_kept, 1.0, edge), levels)
     new_history = np.zeros(len(tree.parent), dtype=np.int64)  # number in the new tree, [T]
     edge_lists, num_histories = [np.array([[-1, -1, -1]])], 1
-    for deeper in levels[1:]:
-        new_history[deeper] = new_history[tree.parent[deeper]]
-        nodes = deeper[is_kept[deeper]]
+    for histories in levels[1:]:
+        new_history[histories] = new_history[tree.parent[histories]]
+        nodes = histories[is_kept[histories]]
         edges = np.stack((new_history[nodes], tree.info_state[nodes], tree.choice[nodes]), axis=1)
-        new, inverse = np.unique(edges, axis=0, return_inverse=True)
+        new_edges, inverse = np.unique(edges, axis=0, return_inverse=True)
         new_history[nodes] = num_histories + inverse.reshape(-1)
-        edge_lists.append(new)
-        num_histories += len(new)
+        edge_lists.append(new_edges)
+        num_histories += len(new_edges)
     parent, info_state, choice = np.concatenate(edge_lists).T
     terminal, inverse = np.unique(new_history[tree.terminal], return_inverse=True)
     returns = np.zeros((len(terminal), tree.returns.shape[1]))
@@ -253,38 +256,40 @@ def average_strategies(
         seats: the seat that acts in each information state, [I].
         widths: number of legal actions of each information state, [I].
         steps: number of regret updates of every seat, at least 1.
-        plus: CFR+; False: CFR.
+        plus: true: CFR+; false: CFR.
     """
     starts = np.append(0, np.cumsum(widths)).astype(np.int64)
     num_choices, state_of_choice = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
     levels, moves = levels_of(tree), np.flatnonzero(tree.info_state >= 0)
     state, parent = tree.info_state[moves], tree.parent[moves]
-    mover, slot = seats[state], starts[state] + tree.choice[moves]
+    mover, choice_index = seats[state], starts[state] + tree.choice[moves]
     is_own_edge = np.zeros((len(tree.parent), tree.returns.shape[1]), dtype=bool)
     is_own_edge[moves, mover] = True
     regrets, sums = np.zeros(num_choices), np.zeros(num_choices)
     edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            policy = _match(np.maximum(regrets, 0.0), state_of_choice, widths)
-            edge[moves] = policy[slot]
+            policy = _normalise(np.maximum(regrets, 0.0), state_of_choice, widths)
+            edge[moves] = policy[choice_index]
             expected = expected_returns(tree, edge, levels)[:, seat]
-            others = reach_of(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
+            other_reach = reach_of(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
             own_reach = reach_of(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
             is_own = mover == seat
-            gain = others[parent[is_own]] * (expected[moves[is_own]] - expected[parent[is_own]])
-            added = np.bincount(slot[is_own], weights=gain, minlength=num_choices)
-            regrets = np.maximum(regrets + added, 0.0) if plus else regrets + added
-            # by perfect recall the same for all histories of a state
+            gains = other_reach[parent[is_own]] * (
+                expected[moves[is_own]] - expected[parent[is_own]]
+            )
+            changes = np.bincount(choice_index[is_own], weights=gains, minlength=num_choices)
+            regrets = np.maximum(regrets + changes, 0.0) if plus else regrets + changes
+            # by perfect recall, equal for all histories of a state
             seat_reach = np.zeros(num_choices)
-            seat_reach[slot[is_own]] = own_reach[parent[is_own]]
+            seat_reach[choice_index[is_own]] = own_reach[parent[is_own]]
             sums += (step if plus else 1) * seat_reach * policy
-    return np.split(_match(sums, state_of_choice, widths), starts[1:-1])
+    return np.split(_normalise(sums, state_of_choice, widths), starts[1:-1])
 
 
-def _match(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
-    total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
+def _normalise(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
+    totals = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
-        total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[state_of_choice]
+        totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / widths[state_of_choice]
     )
     return strategies

@@ -34,9 +34,9 @@ def _dense(column: IntArray) -> tuple[IntArray, int]:
     if low == high:
         return np.zeros(len(column), dtype=np.int64), 1
     if high - low < 4 * len(column) + 16:  # a table is faster than sorting
-        used = np.zeros(high - low + 1, dtype=bool)
-        used[column - low] = True
-        return (np.cumsum(used) - 1)[column - low], int(used.sum())
+        is_used = np.zeros(high - low + 1, dtype=bool)
+        is_used[column - low] = True
+        return (np.cumsum(is_used) - 1)[column - low], int(is_used.sum())
     unique, inverse = np.unique(column, return_inverse=True)
     return inverse.astype(np.int64).reshape(-1), len(unique)
 
@@ -78,7 +78,7 @@ def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int =
 
 
 def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return for each row the mean of the other rows of its group, [N]; its own value if alone."""
+    """Return each row's mean over the other rows of its group, [N]; if alone, its own value."""
     counts = group_counts(ids, num_groups)[ids]
     centred = centre(values, ids, num_groups)
     # mean of the others = mean - (value - mean) / (n - 1)
@@ -189,11 +189,11 @@ def backward_recurrence(
     if len(result) == 0 or (is_scalar and coefficient == 0.0):
         return result
     factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
-    last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
-    lengths = np.diff(np.append(-1, last))
-    # longest first, so that the trajectories that still have rows come first
+    last_rows = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
+    lengths = np.diff(np.append(-1, last_rows))
+    # longest first, so that the trajectories with remaining rows come first
     order = np.argsort(-lengths, kind="stable")
-    rows, lengths = last[order], lengths[order]
+    rows, lengths = last_rows[order], lengths[order]
     for distance in range(1, int(lengths[0])):
         # trajectories longer than ``distance``
         num_unfinished = int(np.searchsorted(-lengths, -distance, side="left"))
@@ -222,9 +222,9 @@ def generalised_advantages(
 
 def next_values(values: FloatArray, trajectory: IntArray) -> FloatArray:
     """Return the value of the next row of the trajectory, [N]; 0 for its last row."""
-    following = np.zeros(len(values))
-    following[:-1] = np.where(trajectory[1:] == trajectory[:-1], values[1:], 0.0)
-    return following
+    next_row_values = np.zeros(len(values))
+    next_row_values[:-1] = np.where(trajectory[1:] == trajectory[:-1], values[1:], 0.0)
+    return next_row_values
 
 
 def trajectory_starts(trajectory: IntArray) -> IntArray:

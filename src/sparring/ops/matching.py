@@ -16,7 +16,7 @@ from sparring.core.records import FloatArray, IntArray
 
 MAX_CODE_CHARS = 10_000  # longer texts are not read as code, as the parser would be slow
 _SEPARATORS = re.compile(r"[\s=:,]+")
-_UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+_PARSE_ERRORS = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 
 
 class ToolCall(NamedTuple):
@@ -51,12 +51,14 @@ def similarity_of(call: ToolCall, reference: ToolCall) -> float:
     if call.name.casefold() != reference.name.casefold():
         return 0.0
     parameters, expected = call.parameters, reference.parameters
-    shared, num_all = (
+    num_shared, num_names = (
         len(parameters.keys() & expected.keys()),
         len(parameters.keys() | expected.keys()),
     )
-    equal = sum(parameters.get(name) == value for name, value in expected.items())
-    return (1.0 + (shared / num_all if num_all else 1.0) + equal) / (2.0 + len(expected))
+    num_equal = sum(parameters.get(name) == value for name, value in expected.items())
+    return (1.0 + (num_shared / num_names if num_names else 1.0) + num_equal) / (
+        2.0 + len(expected)
+    )
 
 
 def similarities(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
@@ -68,7 +70,7 @@ def similarities(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> F
 def _from_json(text: str) -> tuple[ToolCall, ...]:
     try:
         parsed = json.loads(text)
-    except _UNREADABLE:
+    except _PARSE_ERRORS:
         return ()
     items = parsed if isinstance(parsed, list) else [parsed]
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
@@ -85,8 +87,8 @@ def _arguments(arguments: Any) -> Mapping[str, str]:
         arguments = _read(arguments, json.loads, arguments)
     if isinstance(arguments, dict):
         return {name: _to_json(value) for name, value in arguments.items()}
-    listed = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
-    return {str(index): _to_json(value) for index, value in enumerate(listed, 1)}
+    values = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
+    return {str(index): _to_json(value) for index, value in enumerate(values, 1)}
 
 
 def _from_code(text: str) -> tuple[ToolCall, ...]:
@@ -103,7 +105,7 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
             keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
         }
         return (ToolCall(ast.unparse(node.func), parameters),)
-    except _UNREADABLE:
+    except _PARSE_ERRORS:
         return ()
 
 
@@ -123,7 +125,7 @@ def _value(text: str) -> str:
 def _read(text: str, reader: Callable[[str], Any], default: Any) -> Any:
     try:
         return reader(text)
-    except _UNREADABLE:
+    except _PARSE_ERRORS:
         return default
 
 
@@ -131,7 +133,7 @@ def _to_json(value: Any) -> str:
     """Return a value as JSON, or as Python code if JSON has no such value."""
     try:
         return json.dumps(value, sort_keys=True)
-    except _UNREADABLE:
+    except _PARSE_ERRORS:
         return repr(value)
 
 

@@ -5,24 +5,24 @@ row player earns the value v against every column:
 
     max over x in the simplex, v of v   so that   x^T A[:, j] >= v for every j
 
-``nonnegative`` solves least squares with unknowns of at least 0 by the active-set method of Lawson
-and Hanson, 1974. SciPy's ``nnls`` fails for linearly dependent columns, which occur in cones that
-contain a line, and crashes without columns.
+``nonnegative_least_squares`` solves least squares with unknowns of at least 0 by the active-set
+method of Lawson and Hanson, 1974. SciPy's ``nnls`` fails for linearly dependent columns, which
+occur in cones that contain a line, and crashes without columns.
 
-``most_mixed`` is the correlated equilibrium of largest Gini impurity. Equilibria are the
+``max_gini_equilibrium`` is the correlated equilibrium of largest Gini impurity. Equilibria are the
 distributions p over cells with A p <= 0, a row of A per deviation; without the sum of 1 they form a
 cone K. The equilibrium of smallest sum of squares has the direction of the projection of the vector
 of ones onto K, and by Moreau's theorem
 
     projection onto K of 1 = 1 - G z,   G = [A^T, -I],   z = argmin over z >= 0 of |1 - G z|^2
 
-which ``nonnegative`` solves exactly.
+which ``nonnegative_least_squares`` solves exactly.
 
-``most_even`` is the optimal strategy of largest entropy. A linear program per row gives the rows
-that some optimal strategy plays (the largest weight of each row); the mean of their solutions gives
-the tight columns, against which every optimal strategy earns exactly v. Newton's method then
-maximises the entropy over these rows, with multipliers y of the columns, at least 0 for columns
-that are not tight:
+``max_entropy_strategy`` is the optimal strategy of largest entropy. A linear program per row gives
+the rows that some optimal strategy plays (the largest weight of each row); the mean of their
+solutions gives the tight columns, against which every optimal strategy earns exactly v. Newton's
+method then maximises the entropy over these rows, with multipliers y of the columns, at least 0 for
+columns that are not tight:
 
     x_i proportional to exp((C y)_i),   min over y of log sum_i exp((C y)_i),   C = A - v
 """
@@ -38,11 +38,11 @@ from scipy.optimize import linprog
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.normal_form import in_range, softmax
 
-ENTRY_TOLERANCE = 1e-11  # a column enters only if its product with the residual is larger
+ENTRY_TOLERANCE = 1e-11  # a column is used only if its product with the residual is larger
 DEPENDENCE_TOLERANCE = 1e-11  # singular values below this share of the largest count as 0
 
 
-def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
+def nonnegative_least_squares(matrix: FloatArray, target: FloatArray) -> FloatArray:
     """Return z at least 0 with the smallest |matrix z - target|, [n].
 
     Args:
@@ -54,46 +54,49 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
     """
     size = matrix.shape[1]
     single_row = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
-    solution, used, excluded = np.zeros(size), np.zeros(size, bool), np.zeros(size, bool)
+    solution, is_used, is_excluded = np.zeros(size), np.zeros(size, bool), np.zeros(size, bool)
     for _ in range(10 * size + 1):
         slopes = matrix.T @ (target - matrix @ solution)
-        slopes[used | excluded] = -np.inf
+        slopes[is_used | is_excluded] = -np.inf
         best = int(slopes.argmax()) if size else 0
         if not size or slopes[best] <= ENTRY_TOLERANCE:
             return solution
-        used[best] = True
-        solved = _solve(matrix, target, used, single_row)
-        if solved[best] <= 0.0:  # by rounding: the column depends on the used columns
-            used[best], excluded[best] = False, True
+        is_used[best] = True
+        trial = _solve(matrix, target, is_used, single_row)
+        if trial[best] <= 0.0:  # by rounding: the column depends on the used columns
+            is_used[best], is_excluded[best] = False, True
             continue
-        excluded[:] = False
-        while solved[used].min() <= 0.0:
-            falling = np.flatnonzero(used & (solved <= 0.0))
-            shares = solution[falling] / np.maximum(solution[falling] - solved[falling], 1e-300)
-            solution = solution + shares.min() * (solved - solution)
-            used[falling[shares == shares.min()]] = False
-            solution[~used] = 0.0
-            if not used.any():
+        is_excluded[:] = False
+        while trial[is_used].min() <= 0.0:
+            falling = np.flatnonzero(is_used & (trial <= 0.0))
+            shares = solution[falling] / np.maximum(solution[falling] - trial[falling], 1e-300)
+            solution = solution + shares.min() * (trial - solution)
+            is_used[falling[shares == shares.min()]] = False
+            solution[~is_used] = 0.0
+            if not is_used.any():
                 break
-            solved = _solve(matrix, target, used, single_row)
-        solution = np.where(used, solved, 0.0)
+            trial = _solve(matrix, target, is_used, single_row)
+        solution = np.where(is_used, trial, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 
 def _solve(
-    matrix: FloatArray, target: FloatArray, used: BoolArray, single_row: IntArray
+    matrix: FloatArray, target: FloatArray, is_used: BoolArray, single_row: IntArray
 ) -> FloatArray:
     """Return the least-squares solution in the columns in use, 0 elsewhere, [n].
 
-    A column with a single entry solves its row exactly, so both are left out of the large solve.
+    A column with a single entry solves its row exactly, so the large solve omits both.
     """
     solution = np.zeros(matrix.shape[1])
-    single, full = np.flatnonzero(used & (single_row >= 0)), np.flatnonzero(used & (single_row < 0))
+    single, full = (
+        np.flatnonzero(is_used & (single_row >= 0)),
+        np.flatnonzero(is_used & (single_row < 0)),
+    )
     rows = np.ones(len(target), dtype=bool)
     rows[single_row[single]] = False
     if len(full) and rows.any():
-        block, cond = matrix[np.ix_(rows, full)], DEPENDENCE_TOLERANCE
-        solution[full] = lstsq(block, target[rows], cond=cond, lapack_driver="gelsy")[0]
+        block, tolerance = matrix[np.ix_(rows, full)], DEPENDENCE_TOLERANCE
+        solution[full] = lstsq(block, target[rows], cond=tolerance, lapack_driver="gelsy")[0]
     single_rows = single_row[single]
     remainder = target[single_rows] - matrix[np.ix_(single_rows, full)] @ solution[full]
     solution[single] = remainder / matrix[single_rows, single]
@@ -111,9 +114,9 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     Raises:
         ArithmeticError: the linear program was not solved.
     """
-    (scaled,), (middle,), half = in_range((matrix,))
+    (scaled,), (middle,), scale = in_range((matrix,))
     rows, columns = matrix.shape
-    if half == 0.0:
+    if scale == 0.0:
         return np.full(rows, 1.0 / rows), float(middle)
     program = linprog(
         np.append(np.zeros(rows), -1.0),
@@ -128,13 +131,13 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
         raise ArithmeticError(f"The linear program was not solved: {program.message}")
     weights: FloatArray = np.maximum(program.x[:-1], 0.0)
     strategy = weights / weights.sum()
-    return strategy, float(middle + half * (strategy @ scaled).min())
+    return strategy, float(middle + scale * (strategy @ scaled).min())
 
 
 MIN_GAIN = 1e-12  # smaller gains of a deviation count as 0, of payoffs in [-1, 1]
 
 
-def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArray:
+def max_gini_equilibrium(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArray:
     """Return the equilibrium with the smallest sum of squares, [m_0, ..., m_{n-1}].
 
     Args:
@@ -148,9 +151,9 @@ def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArra
     sizes = np.abs(gains).max(axis=1, initial=0.0)
     scaled = gains[sizes > MIN_GAIN] / sizes[sizes > MIN_GAIN, None]
     cone = np.hstack([scaled.T, -np.eye(scaled.shape[1])])
-    weights = np.ones(len(cone)) - cone @ nonnegative(cone, np.ones(len(cone)))
-    above = np.maximum(weights, 0.0).reshape(shape)
-    equilibrium: FloatArray = above / above.sum()
+    weights = np.ones(len(cone)) - cone @ nonnegative_least_squares(cone, np.ones(len(cone)))
+    positive_weights = np.maximum(weights, 0.0).reshape(shape)
+    equilibrium: FloatArray = positive_weights / positive_weights.sum()
     return equilibrium
 
 
@@ -182,7 +185,7 @@ MAX_STEPS = 200
 MAX_HALVINGS = 40  # halvings of a step until the search ends
 
 
-def most_even(matrix: FloatArray) -> FloatArray:
+def max_entropy_strategy(matrix: FloatArray) -> FloatArray:
     """Return the optimal strategy of the row player that has the largest entropy, [m_0].
 
     Args:
@@ -195,11 +198,11 @@ def most_even(matrix: FloatArray) -> FloatArray:
     if half == 0.0:
         return np.full(len(matrix), 1.0 / len(matrix))
     value = maximin(scaled)[1]
-    inner = _interior_optimum(scaled, value)
-    rows = np.flatnonzero(inner > MIN_PLAYED_WEIGHT)
-    tight = inner @ scaled - value < TIGHT_TOLERANCE
+    interior_strategy = _interior_optimum(scaled, value)
+    rows = np.flatnonzero(interior_strategy > MIN_PLAYED_WEIGHT)
+    is_tight = interior_strategy @ scaled - value < TIGHT_TOLERANCE
     strategy = np.zeros(len(matrix))
-    strategy[rows] = _maximise(scaled[rows] - value, tight)
+    strategy[rows] = _maximise(scaled[rows] - value, is_tight)
     return strategy
 
 
@@ -224,35 +227,37 @@ def _interior_optimum(matrix: FloatArray, value: float) -> FloatArray:
     return strategy
 
 
-def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
+def _maximise(payoffs: FloatArray, is_tight: BoolArray) -> FloatArray:
     """Return the distribution of the largest entropy that earns at least 0 in every column.
 
     Args:
         payoffs: minus the value, [rows, columns].
         tight: whether a column must earn exactly 0, [columns].
     """
-    vectors, sizes, _ = np.linalg.svd(payoffs[:, tight], full_matrices=False)
+    vectors, sizes, _ = np.linalg.svd(payoffs[:, is_tight], full_matrices=False)
     # a strategy that earns 0 in these columns earns 0 in all tight columns
     basis = vectors[:, sizes > MIN_SINGULAR_VALUE]
-    payoffs = np.hstack([basis, payoffs[:, ~tight]])
-    tight = np.arange(payoffs.shape[1]) < basis.shape[1]
-    if not len(tight):
+    payoffs = np.hstack([basis, payoffs[:, ~is_tight]])
+    is_tight = np.arange(payoffs.shape[1]) < basis.shape[1]
+    if not len(is_tight):
         return np.full(len(payoffs), 1.0 / len(payoffs))
     multipliers = np.zeros(payoffs.shape[1])
     for _ in range(MAX_STEPS):
-        moved = _step(payoffs, multipliers, tight)
-        if moved is None:
+        next_multipliers = _step(payoffs, multipliers, is_tight)
+        if next_multipliers is None:
             break
-        multipliers = moved
+        multipliers = next_multipliers
     weights = softmax(payoffs @ multipliers)
     column_payoffs = weights @ payoffs
-    error = float(np.where(tight, np.abs(column_payoffs), np.maximum(-column_payoffs, 0.0)).max())
+    error = float(
+        np.where(is_tight, np.abs(column_payoffs), np.maximum(-column_payoffs, 0.0)).max()
+    )
     if error > MAX_PAYOFF_ERROR:
         raise ArithmeticError(f"The entropy was not maximised: a column is off by {error:g}.")
     return weights
 
 
-def _step(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
+def _step(payoffs: FloatArray, multipliers: FloatArray, is_tight: BoolArray) -> FloatArray | None:
     """Return the multipliers after a step of Newton's method; None if no step helps.
 
     With w = exp(C y), the step of sum_i w_i is a least-squares problem that respects the signs:
@@ -261,22 +266,22 @@ def _step(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> Flo
     """
     values = payoffs @ multipliers
     roots = np.exp((values - values.max()) / 2)
-    signed = np.hstack([payoffs[:, tight], -payoffs[:, tight], payoffs[:, ~tight]])
-    count = int(tight.sum())
-    solution = nonnegative(roots[:, None] * signed, roots * (values - 1.0))
+    signed = np.hstack([payoffs[:, is_tight], -payoffs[:, is_tight], payoffs[:, ~is_tight]])
+    count = int(is_tight.sum())
+    solution = nonnegative_least_squares(roots[:, None] * signed, roots * (values - 1.0))
     target = np.zeros_like(multipliers)
-    target[tight] = solution[:count] - solution[count : 2 * count]
-    target[~tight] = solution[2 * count :]
+    target[is_tight] = solution[:count] - solution[count : 2 * count]
+    target[~is_tight] = solution[2 * count :]
     slope = float(softmax(values) @ payoffs @ (target - multipliers))
-    start_value, size = _log_sum(values), 1.0
+    start_value, step_size = _log_sum(values), 1.0
     for _ in range(MAX_HALVINGS if slope < -MIN_SLOPE else 0):
-        moved = multipliers + size * (target - multipliers)
-        if _log_sum(payoffs @ moved) <= start_value + 1e-4 * size * slope:
-            return moved
-        size /= 2
+        next_multipliers = multipliers + step_size * (target - multipliers)
+        if _log_sum(payoffs @ next_multipliers) <= start_value + 1e-4 * step_size * slope:
+            return next_multipliers
+        step_size /= 2
     return None
 
 
 def _log_sum(values: FloatArray) -> float:
-    top = float(values.max())
-    return top + float(np.log(np.exp(values - top).sum()))
+    largest = float(values.max())
+    return largest + float(np.log(np.exp(values - largest).sum()))

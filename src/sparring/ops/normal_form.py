@@ -45,16 +45,17 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
         payoffs: an array of finite numbers for each side.
 
     Returns:
-        Scaled payoffs, the number subtracted from each side's payoffs, and the common divisor, half
-        of the largest range. If the payoffs of each side are all equal: zeros, these, and 0.
+        Scaled payoffs, the number subtracted from each side's payoffs, and the common divisor,
+        which is half of the largest range. If all payoffs of each side are equal, the scaled
+        payoffs and the divisor are 0.
     """
     extremes = np.array([(float(table.min()), float(table.max())) for table in payoffs])
     middles: FloatArray = extremes.sum(axis=1) / 2
-    half = float(np.diff(extremes, axis=1).max()) / 2
-    if half == 0.0:
+    half_range = float(np.diff(extremes, axis=1).max()) / 2
+    if half_range == 0.0:
         return tuple(np.zeros_like(table) for table in payoffs), middles, 0.0
     shifted = (table - middle for table, middle in zip(payoffs, middles, strict=True))
-    return tuple(table / half for table in shifted), middles, half
+    return tuple(table / half_range for table in shifted), middles, half_range
 
 
 def softmax(values: FloatArray) -> FloatArray:
@@ -65,7 +66,7 @@ def softmax(values: FloatArray) -> FloatArray:
 
 
 def shares_above_zero(values: FloatArray) -> FloatArray:
-    """Return regret matching: weights in proportion to max(value, 0), [m]; uniform if all are 0."""
+    """Return weights in proportion to max(value, 0), [m]: regret matching; uniform if all are 0."""
     above = np.maximum(values, 0.0)
     total = above.sum()
     weights: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
@@ -97,19 +98,21 @@ def stationary(log_rates: FloatArray) -> FloatArray:
     """Return the share of time that a chain spends in each state, [n].
 
     Args:
-        log_rates: logarithm of the rate from each state to each other, [n, n]; -inf for rate 0.
+        log_rates: logarithm of the rate from each state to every other, [n, n]; -inf for rate 0.
             The diagonal is ignored. Every state can be reached from every other.
     """
     rates, num_states = log_rates.copy(), len(log_rates)
     np.fill_diagonal(rates, -np.inf)
-    for last in range(num_states - 1, 0, -1):
-        rates[:last, last] -= np.logaddexp.reduce(rates[last, :last])
-        through = rates[:last, last, None] + rates[None, last, :last]
-        rates[:last, :last] = np.logaddexp(rates[:last, :last], through)
-    logs = np.zeros(num_states)
+    for eliminated in range(num_states - 1, 0, -1):
+        rates[:eliminated, eliminated] -= np.logaddexp.reduce(rates[eliminated, :eliminated])
+        rates_through = rates[:eliminated, eliminated, None] + rates[None, eliminated, :eliminated]
+        rates[:eliminated, :eliminated] = np.logaddexp(
+            rates[:eliminated, :eliminated], rates_through
+        )
+    log_shares = np.zeros(num_states)
     for state in range(1, num_states):
-        logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
-    return softmax(logs)
+        log_shares[state] = np.logaddexp.reduce(log_shares[:state] + rates[:state, state])
+    return softmax(log_shares)
 
 
 MAX_PLAYERS = 8
@@ -126,28 +129,28 @@ def shapley_values(worth: FloatArray) -> FloatArray:
             its members.
     """
     num_coalitions = len(worth)
-    players = num_coalitions.bit_length() - 1
-    assert num_coalitions == 1 << players and players <= MAX_PLAYERS, (
+    num_players = num_coalitions.bit_length() - 1
+    assert num_coalitions == 1 << num_players and num_players <= MAX_PLAYERS, (
         f"{num_coalitions} coalitions are not the coalitions of at most {MAX_PLAYERS} players"
     )
-    values: FloatArray = _weights(players) @ worth
+    values: FloatArray = _weights(num_players) @ worth
     return values
 
 
 @cache
-def _weights(players: int) -> FloatArray:
+def _weights(num_players: int) -> FloatArray:
     """Return the matrix [n, 2^n] that turns worths into Shapley values."""
-    weights = np.zeros((players, 1 << players))
-    for coalition in range(1 << players):
+    weights = np.zeros((num_players, 1 << num_players))
+    for coalition in range(1 << num_players):
         size = coalition.bit_count()
-        for player in range(players):
+        for player in range(num_players):
             if coalition >> player & 1:
                 weights[player, coalition] = (
-                    factorial(size - 1) * factorial(players - size) / factorial(players)
+                    factorial(size - 1) * factorial(num_players - size) / factorial(num_players)
                 )
             else:
                 weights[player, coalition] = (
-                    -factorial(size) * factorial(players - size - 1) / factorial(players)
+                    -factorial(size) * factorial(num_players - size - 1) / factorial(num_players)
                 )
     weights.setflags(write=False)
     return weights

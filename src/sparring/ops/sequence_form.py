@@ -60,7 +60,7 @@ class SeatForm:
     states: IntArray  # [I] indices of its information states in the game
     first: IntArray  # [I] the sequence of the state's first action
     width: IntArray  # [I] legal actions
-    before: IntArray  # [I] the sequence that leads to the state
+    parent: IntArray  # [I] the sequence that leads to the state
     owner: IntArray  # [S - 1] the state of each sequence except number 0
     levels: tuple[Level, ...]  # by number of the seat's decisions before
     reach: csr_matrix  # [I, S of the other seat] probability of chance before the state's histories
@@ -78,25 +78,25 @@ class SeatForm:
         """
         plan: FloatArray = np.ones(self.size)
         for level in self.levels:
-            reach = plan[self.before[level.states]][level.owner]
+            reach = plan[self.parent[level.states]][level.owner]
             plan[level.sequences] = reach * policy[level.sequences]
         return plan
 
-    def policy(self, plan: FloatArray, otherwise: FloatArray) -> FloatArray:
+    def policy(self, plan: FloatArray, default_policy: FloatArray) -> FloatArray:
         """Return the policy that has this realisation plan, [S].
 
         Args:
             plan: [S].
-            otherwise: the policy in states that the plan never reaches, [S].
+            default_policy: the policy in states that the plan never reaches, [S].
         """
-        reach = plan[self.before][self.owner]
+        reach = plan[self.parent][self.owner]
         is_reached = reach > 0
-        policy = otherwise.copy()
+        policy = default_policy.copy()
         policy[1:][is_reached] = plan[1:][is_reached] / reach[is_reached]
         return policy
 
     def normalised(self, weights: FloatArray) -> FloatArray:
-        """Return the policy in proportion to weights, [S]; uniform in states where all are 0.
+        """Return the policy in proportion to weights, [S]; uniform in states with weights of 0.
 
         Args:
             weights: at least 0, [S]; entry 0 is ignored.
@@ -108,7 +108,7 @@ class SeatForm:
         return policy
 
     def values(
-        self, payoff: FloatArray, policy: FloatArray | None
+        self, payoffs: FloatArray, policy: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the values of sequences and of states, weighted by the others' reach.
 
@@ -119,29 +119,31 @@ class SeatForm:
         Returns:
             Values of sequences, [S], with the value of the game at 0, and of states, [I].
         """
-        worth, state = payoff.copy(), np.zeros(len(self.states))
+        values, state_values = payoffs.copy(), np.zeros(len(self.states))
         for level in reversed(self.levels):
-            action_values = worth[level.sequences]
+            action_values = values[level.sequences]
             if policy is None:
-                best = np.maximum.reduceat(action_values, level.starts)
+                worth = np.maximum.reduceat(action_values, level.starts)
             else:
-                best = np.add.reduceat(policy[level.sequences] * action_values, level.starts)
-            state[level.states] = best
-            worth += np.bincount(self.before[level.states], weights=best, minlength=self.size)
-        return worth, state
+                worth = np.add.reduceat(policy[level.sequences] * action_values, level.starts)
+            state_values[level.states] = worth
+            values += np.bincount(self.parent[level.states], weights=worth, minlength=self.size)
+        return values, state_values
 
-    def best_response(self, payoff: FloatArray) -> tuple[FloatArray, float]:
+    def best_response(self, payoffs: FloatArray) -> tuple[FloatArray, float]:
         """Return the first best action in every state, as a policy [S], and the game's value.
 
         Args:
             payoff: payoffs of the ends at each sequence, A y, [S].
         """
-        worth, state = self.values(payoff, None)
-        best = worth[1:] >= (state - TIE_TOLERANCE * (1.0 + np.abs(state)))[self.owner]
+        values, state_values = self.values(payoffs, None)
+        is_best = (
+            values[1:] >= (state_values - TIE_TOLERANCE * (1.0 + np.abs(state_values)))[self.owner]
+        )
         policy = np.zeros(self.size)
-        _, chosen = np.unique(self.owner[best], return_index=True)
-        policy[1:][np.flatnonzero(best)[chosen]] = 1.0
-        return policy, float(worth[0])
+        _, first_best = np.unique(self.owner[is_best], return_index=True)
+        policy[1:][np.flatnonzero(is_best)[first_best]] = 1.0
+        return policy, float(values[0])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -152,25 +154,25 @@ class SequenceForm:
     last: IntArray  # [Z, 2] each seat's last sequence at every end
     chance: FloatArray  # [Z] product of chance on the way to every end
 
-    def matrix(self, worth: FloatArray) -> csr_matrix:
+    def matrix(self, values: FloatArray) -> csr_matrix:
         """Return values of the ends, [Z], weighted by chance, as [S of seat 0, S of seat 1]."""
         shape = (self.seats[0].size, self.seats[1].size)
-        return csr_matrix((self.chance * worth, (self.last[:, 0], self.last[:, 1])), shape=shape)
+        return csr_matrix((self.chance * values, (self.last[:, 0], self.last[:, 1])), shape=shape)
 
 
-def one_choice(choices: int) -> SeatForm:
+def one_choice(num_choices: int) -> SeatForm:
     """Return the sequences of a seat that chooses once, without information.
 
     Args:
         choices: number of choices.
     """
-    zero, width = np.zeros(1, dtype=np.int64), np.array([choices])
+    zero, width = np.zeros(1, dtype=np.int64), np.array([num_choices])
     return SeatForm(
         states=zero,
         first=zero + 1,
         width=width,
-        before=zero,
-        owner=np.repeat(zero, choices),
+        parent=zero,
+        owner=np.repeat(zero, num_choices),
         levels=_levels(zero + 1, width, zero),
         reach=csr_matrix((1, 1)),
     )
@@ -187,11 +189,11 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     first, sizes = _sequences(seats, widths)
     last, chance = _last_sequences(tree, seats, first)
     moves = np.flatnonzero(tree.info_state >= 0)
-    state, at = tree.info_state[moves], tree.parent[moves]
-    parents: IntArray = np.zeros(len(seats), dtype=np.int64)
-    parents[state] = last[at, seats[state]]
-    _, heads = np.unique(at, return_index=True)  # a history has an edge per action
-    visits = state[heads], last[at[heads], 1 - seats[state[heads]]], chance[at[heads]]
+    state, parent = tree.info_state[moves], tree.parent[moves]
+    parent_sequences: IntArray = np.zeros(len(seats), dtype=np.int64)
+    parent_sequences[state] = last[parent, seats[state]]
+    _, heads = np.unique(parent, return_index=True)  # a history has an edge per action
+    visits = (state[heads], last[parent[heads], 1 - seats[state[heads]]], chance[parent[heads]])
 
     def form(seat: int) -> SeatForm:
         states = np.flatnonzero(seats == seat)
@@ -199,9 +201,9 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
             states=states,
             first=first[states],
             width=widths[states],
-            before=parents[states],
+            parent=parent_sequences[states],
             owner=np.repeat(np.arange(len(states)), widths[states]),
-            levels=_levels(first[states], widths[states], parents[states]),
+            levels=_levels(first[states], widths[states], parent_sequences[states]),
             reach=_reach(states, visits, sizes[1 - seat]),
         )
 
@@ -223,16 +225,16 @@ def _last_sequences(
     tree: GameTree, seats: IntArray, first: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Return each seat's last sequence, [T, 2], and the product of chance, [T]."""
-    last_sequences = np.zeros((len(tree.parent), 2), dtype=np.int64)
+    last = np.zeros((len(tree.parent), 2), dtype=np.int64)
     chance = tree.chance.copy()
     rows = zip(tree.parent.tolist(), tree.info_state.tolist(), tree.choice.tolist(), strict=True)
     for history, (parent, state, choice) in enumerate(rows):
         if parent >= 0:
-            last_sequences[history] = last_sequences[parent]
+            last[history] = last[parent]
             chance[history] *= chance[parent]
         if state >= 0:
-            last_sequences[history, seats[state]] = first[state] + choice
-    return last_sequences, chance
+            last[history, seats[state]] = first[state] + choice
+    return last, chance
 
 
 def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tuple[Level, ...]:
@@ -298,13 +300,13 @@ def equilibrium(
     Args:
         seats: both seats, from ``sequence_form``.
         payoffs: payoffs to seat 0, [S of seat 0, S of seat 1].
-        allowed: for each seat, which sequences it may use, [S]; at least one action in every state
-            that it can reach. None: all.
+        allowed: for each seat, whether it may use a sequence, [S]; at least one action in every
+            state that it can reach. None: all sequences.
 
     Raises:
         ArithmeticError: the solver found no optimum.
     """
-    first_allowed, second_allowed = allowed or (
+    is_first_allowed, is_second_allowed = allowed or (
         np.ones(seats[0].size, bool),
         np.ones(seats[1].size, bool),
     )
@@ -314,18 +316,18 @@ def equilibrium(
     empty = coo_matrix((first_matrix.shape[0], second_matrix.shape[0]))
     program = linprog(
         cost,
-        A_ub=hstack([-payoffs.T, second_matrix.T]).tocsr()[second_allowed],
-        b_ub=np.zeros(int(second_allowed.sum())),
+        A_ub=hstack([-payoffs.T, second_matrix.T]).tocsr()[is_second_allowed],
+        b_ub=np.zeros(int(is_second_allowed.sum())),
         A_eq=hstack([first_matrix, empty]).tocsr(),
         b_eq=sums,
-        bounds=[(0, None if is_allowed else 0) for is_allowed in first_allowed]
+        bounds=[(0, None if is_allowed else 0) for is_allowed in is_first_allowed]
         + [(None, None)] * second_matrix.shape[0],
         method="highs",
     )
     if not program.success:
         raise ArithmeticError(f"The equilibrium was not found: {program.message}")
     second_plan = np.zeros(seats[1].size)
-    second_plan[second_allowed] = np.maximum(-program.ineqlin.marginals, 0.0)
+    second_plan[is_second_allowed] = np.maximum(-program.ineqlin.marginals, 0.0)
     plans = (np.maximum(program.x[: seats[0].size], 0.0), second_plan)
     return Equilibrium(value=float(-program.fun), plans=plans)
 
@@ -334,7 +336,7 @@ def _constraints(seat: SeatForm) -> tuple[coo_matrix, FloatArray]:
     """Return the constraints of a seat's realisation plan, E and e."""
     num_states = len(seat.states)
     rows = np.concatenate([[0], seat.owner + 1, np.arange(num_states) + 1])
-    columns = np.concatenate([np.arange(seat.size), seat.before])
+    columns = np.concatenate([np.arange(seat.size), seat.parent])
     values = np.concatenate([np.ones(seat.size), -np.ones(num_states)])
     sums = np.zeros(num_states + 1)
     sums[0] = 1.0

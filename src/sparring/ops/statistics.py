@@ -29,17 +29,17 @@ def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]
     """Return the ends of Wilson's interval of a share; ``count`` may be fractional."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = (
+    margin = (
         z
         / (1 + z * z / count)
         * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     )
-    return 0.0 if share == 0 else max(middle - half, 0.0), 1.0 if share == 1 else min(
-        middle + half, 1.0
+    return 0.0 if share == 0 else max(middle - margin, 0.0), 1.0 if share == 1 else min(
+        middle + margin, 1.0
     )
 
 
-def wilson_count(share: float, half: float, level: float = 0.95) -> float:
+def wilson_count(share: float, margin: float, level: float = 0.95) -> float:
     """Return the number n of observations at which Wilson's interval has a given half-width.
 
     Equation:
@@ -53,8 +53,8 @@ def wilson_count(share: float, half: float, level: float = 0.95) -> float:
         level: coverage.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
-    square, line = 0.25 - half * half, share * (1 - share) - 2 * half * half
-    root = (math.sqrt(line * line + 4 * square * half * half) - line) / (2 * square)
+    quadratic, linear = (0.25 - margin * margin, share * (1 - share) - 2 * margin * margin)
+    root = (math.sqrt(linear * linear + 4 * quadratic * margin * margin) - linear) / (2 * quadratic)
     return z * z / root
 
 
@@ -66,11 +66,11 @@ def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) 
     mean = float(data.mean())
     if len(data) == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
-    half = student_half(float(data.std(ddof=1)), len(data), level)
-    return Interval(mean=mean, low=mean - half, high=mean + half, count=len(data), level=level)
+    margin = student_margin(float(data.std(ddof=1)), len(data), level)
+    return Interval(mean=mean, low=mean - margin, high=mean + margin, count=len(data), level=level)
 
 
-def student_half(deviation: float, count: float, level: float = 0.95) -> float:
+def student_margin(deviation: float, count: float, level: float = 0.95) -> float:
     """Return the half-width of Student's t interval of a mean.
 
     Args:
@@ -82,7 +82,7 @@ def student_half(deviation: float, count: float, level: float = 0.95) -> float:
 
 
 def student_quantile(degrees: float, level: float = 0.95) -> float:
-    """Return the t with P(|Student's t| < t) = ``level``.
+    """Return t such that P(|Student's t| < t) = ``level``.
 
     Args:
         degrees: degrees of freedom, above 0, may be fractional.
@@ -100,7 +100,7 @@ def clustered_mean_interval(
         mean r = sum_c sums / sum_c sizes
         standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 / (sum_c sizes)^2
 
-    with C - 1 degrees of freedom; for clusters of one this is ``mean_interval``. The interval is
+    with C - 1 degrees of freedom; for clusters of size 1 this is ``mean_interval``. The interval is
     infinite for fewer than two clusters.
 
     Args:
@@ -114,8 +114,8 @@ def clustered_mean_interval(
     mean = float(sums.sum()) / total
     if count == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=int(total), level=level)
-    half = student_quantile(count - 1, level) * _clustered_error(sums, sizes, mean)
-    return Interval(mean=mean, low=mean - half, high=mean + half, count=int(total), level=level)
+    margin = student_quantile(count - 1, level) * _clustered_error(sums, sizes, mean)
+    return Interval(mean=mean, low=mean - margin, high=mean + margin, count=int(total), level=level)
 
 
 def clustered_share_interval(
@@ -154,7 +154,7 @@ def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
 
 
 def jackknife_interval(
-    estimate: float, left_out: FloatArray, *, more_error: float = 0.0, level: float = 0.95
+    estimate: float, partial_estimates: FloatArray, *, more_error: float = 0.0, level: float = 0.95
 ) -> Interval:
     """Return the jackknife interval of a smooth statistic of n independent observations.
 
@@ -166,15 +166,15 @@ def jackknife_interval(
     Args:
         estimate: the statistic of all observations.
         left_out: the statistic without the k-th observation, for each k, [n].
-        more_error: standard error that the jackknife may miss, e.g. of U-statistics that are nearly
-            degenerate; its square is added.
+        more_error: standard error that the jackknife may miss, for example if a U-statistic is
+            nearly degenerate; its square is added.
         level: coverage.
     """
-    count = len(left_out)
+    count = len(partial_estimates)
     if count < 2:
         return Interval(mean=estimate, low=-math.inf, high=math.inf, count=count, level=level)
-    error = math.hypot(math.sqrt((count - 1) * float(left_out.var())), more_error)
-    half = student_quantile(count - 1, level) * error
+    error = math.hypot(math.sqrt((count - 1) * float(partial_estimates.var())), more_error)
+    margin = student_quantile(count - 1, level) * error
     return Interval(
-        mean=estimate, low=estimate - half, high=estimate + half, count=count, level=level
+        mean=estimate, low=estimate - margin, high=estimate + margin, count=count, level=level
     )

@@ -22,8 +22,8 @@ def tournament_ranks(scheme: Scheme, scores: FloatArray) -> FloatArray:
     """Return the rank of every player, float64 [n].
 
     Args:
-        scheme: "anchor": everyone plays player 0 (n - 1 matches); "round_robin": everyone plays
-            everyone; "swiss": ceil(log2 n) rounds between players with similar points; the
+        scheme: "anchor": every player plays player 0 (n - 1 matches); "round_robin": every two
+            players play; "swiss": ceil(log2 n) rounds between players with similar points; the
             elimination schemes first seed by anchor matches.
         scores: float64 [n, n]; the diagonal is ignored.
     """
@@ -33,7 +33,7 @@ def tournament_ranks(scheme: Scheme, scores: FloatArray) -> FloatArray:
 
 
 def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
-    """Return ranks by descending key, ties sharing the mean of their ranks, [n]."""
+    """Return ranks by descending key, [n]; tied players share the mean of their ranks."""
     ranks = np.zeros(len(keys))
     order = sorted(range(len(keys)), key=lambda player: keys[player], reverse=True)
     num_better = 0
@@ -78,15 +78,16 @@ def _swiss(scores: FloatArray) -> FloatArray:
     opponents: list[set[int]] = [set() for _ in range(num_players)]
     byes: set[int] = set()
     for round_index in range((num_players - 1).bit_length()):
-        standing = sorted(range(num_players), key=lambda player: (-points[player], player))
+        players_by_points = sorted(range(num_players), key=lambda player: (-points[player], player))
         if num_players % 2:
             bye_player = next(
-                (player for player in reversed(standing) if player not in byes), standing[-1]
+                (player for player in reversed(players_by_points) if player not in byes),
+                players_by_points[-1],
             )
-            standing.remove(bye_player)
+            players_by_points.remove(bye_player)
             byes.add(bye_player)
             points[bye_player] += 1.0
-        for a, b in _swiss_pairs(standing, opponents, first_round=round_index == 0):
+        for a, b in _swiss_pairs(players_by_points, opponents, first_round=round_index == 0):
             opponents[a].add(b)
             opponents[b].add(a)
             points_a = (
@@ -100,12 +101,12 @@ def _swiss(scores: FloatArray) -> FloatArray:
 
 
 def _swiss_pairs(
-    standing: list[int], opponents: list[set[int]], *, first_round: bool
+    players_by_points: list[int], opponents: list[set[int]], *, first_round: bool
 ) -> list[tuple[int, int]]:
     if first_round:
-        half = len(standing) // 2
-        return list(zip(standing[:half], standing[half:], strict=True))
-    unpaired, pairs = list(standing), []
+        half = len(players_by_points) // 2
+        return list(zip(players_by_points[:half], players_by_points[half:], strict=True))
+    unpaired, pairs = list(players_by_points), []
     while unpaired:
         player = unpaired.pop(0)
         opponent = next(
@@ -121,18 +122,19 @@ class _KnockOut:
 
     def __init__(self, scores: FloatArray) -> None:
         self.scores = scores
-        seeding = _anchor_scores(scores)
-        self.seeds: IntArray = np.argsort(-seeding, kind="stable")
+        # the player of each seed
+        self.seeds: IntArray = np.argsort(-_anchor_scores(scores), kind="stable")
         self.match_scores = [[float(score)] for score in scores[:, 0]]
         self.match_scores[0] = [float(score) for score in scores[0, 1:]]
         self.exit_rounds = [np.inf] * len(scores)  # round of each player's exit; inf: the winner
 
     def play(self, first: int, second: int) -> tuple[int, int]:
-        """Return winner and loser of a match; the first player wins a tie."""
-        a, b = float(self.scores[first, second]), float(self.scores[second, first])
-        self.match_scores[first].append(a)
-        self.match_scores[second].append(b)
-        return (first, second) if a >= b else (second, first)
+        """Return the winner and the loser of a match; the first player wins a tie."""
+        first_score = float(self.scores[first, second])
+        second_score = float(self.scores[second, first])
+        self.match_scores[first].append(first_score)
+        self.match_scores[second].append(second_score)
+        return (first, second) if first_score >= second_score else (second, first)
 
     def ranks(self) -> FloatArray:
         return ranks_by(
@@ -169,10 +171,11 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
 def _double_elimination(scores: FloatArray) -> FloatArray:
     """Return ranks by the round of the second defeat.
 
-    In each pool, the best seed plays the worst; if the number of players is odd, the best rests.
+    The upper pool has the players without a defeat, the lower pool those with one. In each pool
+    the best seed plays the worst; if the number of players is odd, the best rests.
     """
     bracket = _KnockOut(scores)
-    seed = {int(player): place for place, player in enumerate(bracket.seeds)}
+    seed_of = {int(player): seed for seed, player in enumerate(bracket.seeds)}
     upper, lower, round_index = [int(player) for player in bracket.seeds], list[int](), 0
     while len(upper) + len(lower) > 1:
         if len(upper) == len(lower) == 1:
@@ -183,14 +186,14 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
         lower, eliminated = _pool(bracket, lower)
         for loser in eliminated:
             bracket.exit_rounds[loser] = round_index
-        upper.sort(key=seed.__getitem__)
-        lower = sorted([*lower, *losers], key=seed.__getitem__)
+        upper.sort(key=seed_of.__getitem__)
+        lower = sorted([*lower, *losers], key=seed_of.__getitem__)
         round_index += 1
     return bracket.ranks()
 
 
 def _pool(bracket: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
-    """Play one round of a pool sorted by seed; return who won or rested, and who lost."""
+    """Play one round of a pool sorted by seed; return those that stay, and the losers."""
     byes = players[: len(players) % 2]
     playing = players[len(byes) :]
     half = len(playing) // 2

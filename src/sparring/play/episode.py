@@ -3,9 +3,9 @@
 The seats that must act now are *due*. With candidates, the policy gives K replies to every prompt
 of a trained seat. Each reply is judged, one is *committed*, which means played, and all K are
 recorded as one state group. Reply 0 has the same stream as in a run without candidates, so a run
-that always commits reply 0 equals such a run.
+that always commits reply 0 equals a run without candidates.
 
-Episodes of user-defined environments are checked; those of OpenSpiel's games are not. An error is a
+The values that a user-defined environment returns are checked. A wrong value raises a
 ``GameError``: the group is dropped and counted, and the log says what to correct.
 """
 
@@ -169,7 +169,7 @@ def past_exchanges(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, st
 
 
 def memory_observation(observation: Observation) -> Observation:
-    """Return the observation that the record of a memory gets; it comes before the turn."""
+    """Return the observation for the record of a memory that a seat writes before its turn."""
     return observation._replace(key=f"{observation.key}|memory", view=f"{observation.view}|memory")
 
 
@@ -270,7 +270,7 @@ def episode_record(
 
 
 Commit = Literal["best", "any_best", "random"]
-# the score of each turn of these episodes, a row per episode; None: not judged
+# returns the score of each turn of the episodes, a row per episode; None: not judged
 Grade = Callable[[Sequence[Episode]], Sequence[Sequence[float | None]]]
 
 
@@ -291,9 +291,10 @@ def committed_candidate(
 
     Args:
         scores: score of each reply; None: it was not judged, and ranks below all scores.
-        commit: "best": the first reply with the largest score; "any_best": one of these, drawn
-            at random; "random": reply 0, as all replies have the same distribution.
-        explore: probability of "random" instead.
+        commit: "best": the first reply with the largest score; "any_best": a random one of the
+            replies with the largest score; "random": reply 0, as the replies are equally
+            distributed.
+        explore: probability of committing as with "random" instead.
         stream: the decision's stream.
     """
     judged = [score for score in scores if score is not None]
@@ -312,7 +313,7 @@ def correction(
         environment: its method ``correction``, if any, gives the wording.
         play: the play in the state of the reply.
         draft: the turn of the reply.
-        replacement: the random action in its place; None: the seat may try again.
+        replacement: the random action that is played instead; None: the seat may try again.
     """
     if isinstance(environment, HasCorrection):
         return environment.correction(play, draft.read_action, replacement)
@@ -351,16 +352,16 @@ class CheckedPlay:
 
     def due(self) -> tuple[int, ...]:
         """Return the due seats, ascending."""
-        due, seats = self._play.due(), self._game.num_seats
+        due, num_seats = self._play.due(), self._game.num_seats
         if not (
             isinstance(due, tuple | list)
             and due
-            and all(type(seat) is int and 0 <= seat < seats for seat in due)
+            and all(type(seat) is int and 0 <= seat < num_seats for seat in due)
             and list(due) == sorted(set(due))
         ):
             raise self._error(
                 f"due() returned {quoted(due)}, but the play is not done; return a tuple of the "
-                f"due seats, ascending, from 0 to {seats - 1}"
+                f"due seats, ascending, from 0 to {num_seats - 1}"
             )
         return tuple(due)
 
@@ -376,8 +377,8 @@ class CheckedPlay:
             and len(set(actions)) == len(actions)
         ):
             raise self._error(
-                f"legal({seat}) returned {quoted(actions)}; return a tuple of texts, each once, or "
-                "None where any text is an action"
+                f"legal({seat}) returned {quoted(actions)}; return a tuple of different "
+                "texts, or None if any text is an action"
             )
         return actions
 
@@ -420,7 +421,7 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
     """Return the payoffs of all seats.
 
     Raises:
-        GameError: they are not one finite number per seat.
+        GameError: the values are not one finite number per seat.
     """
     try:
         returns = tuple(values)
@@ -437,9 +438,10 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
 class EpisodeInPlay:
     """An episode that is being played: the play, the turns so far, and ledgers of tokens.
 
-    A moment is the set of decisions that are due at one time. ``ask`` returns these, and ``answer``
-    takes all replies to them. With candidates, ``take_replies`` takes all replies, ``candidates``
-    returns those to be judged, and ``commit`` plays one. At the end the caller must call ``close``.
+    A moment is the set of decisions that are due at one time. ``ask`` returns these decisions, and
+    ``answer`` takes all their replies. With candidates, ``take_replies`` takes all replies,
+    ``candidates`` returns the replies to judge, and ``commit`` plays one per decision. At the end
+    the caller must call ``close``.
     """
 
     __slots__ = (
@@ -579,8 +581,9 @@ class EpisodeInPlay:
             index += draft.num_replies
             if draft.num_replies > 1 and draft.event != "unsent":
                 draft.unplayed = [draft.draft_of_candidate(n) for n in range(1, draft.num_replies)]
-                for other in draft.unplayed:
-                    self._read(other, replies[index - draft.num_replies + other.candidate])
+                for unplayed in draft.unplayed:
+                    reply_index = index - draft.num_replies + unplayed.candidate
+                    self._read(unplayed, replies[reply_index])
 
     def candidates(self) -> Episode | None:
         """Return an episode of the candidates that must be judged; None without candidates."""
@@ -617,8 +620,9 @@ class EpisodeInPlay:
             self._num_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
-                for other in draft.unplayed:
-                    other.conversation, other.segments = ledger.record_unplayed(other.reply)
+                for unplayed in draft.unplayed:
+                    recorded = ledger.record_unplayed(unplayed.reply)
+                    unplayed.conversation, unplayed.segments = recorded
                 draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
             if draft.event == "ok" and draft.action is not None:
                 self._moment_actions[draft.seat] = draft.action
@@ -697,7 +701,7 @@ class EpisodeInPlay:
 
         Args:
             draft: the illegal reply.
-            replacement: the action in its place; None: a random action.
+            replacement: the action that is played instead; None: a random action.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal

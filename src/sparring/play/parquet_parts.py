@@ -1,7 +1,7 @@
 """Folders of Parquet parts, one per step, each complete or absent, with a version of its columns.
 
 A part of an older version is read, with default values in missing columns. A part of a newer
-version is refused. Damaged or foreign files are skipped and counted.
+version is an error. Files that are damaged or no parts are skipped and counted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Columns:
         kind: content of the files, e.g. "episodes"; it names the version in a file's metadata.
         version: version of the columns, from 0. A file without a version has version 0.
         schema: names and types of this version.
-        renamed: current names by the names in older files.
-        added: default values, by name, of columns that older files lack.
+        renamed: the current name of each column that had another name in older files.
+        added: the default value of each column that older files lack.
     """
 
     kind: str
@@ -51,22 +51,22 @@ class Columns:
         return f"sparring.{self.kind}.version".encode()
 
     def to_bytes(self, rows: pa.Table) -> bytes:
-        """Return rows of these columns as the bytes of a file."""
+        """Return rows with these columns as the bytes of a file."""
         sink = pa.BufferOutputStream()
-        labelled = rows.replace_schema_metadata({self.key: str(self.version).encode()})
-        pq.write_table(labelled, sink, compression="zstd", write_page_checksum=True)
+        rows_with_version = rows.replace_schema_metadata({self.key: str(self.version).encode()})
+        pq.write_table(rows_with_version, sink, compression="zstd", write_page_checksum=True)
         data: bytes = sink.getvalue().to_pybytes()
         return data
 
     def read(
-        self, file: pq.ParquetFile, name: str, only: Collection[str] | None = None
+        self, file: pq.ParquetFile, name: str, column_names: Collection[str] | None = None
     ) -> pa.Table:
         """Return the rows of a file of this version or an older one, in this version's columns.
 
         Args:
             file: the open file.
             name: the file's name, for errors.
-            only: names of the columns that are read; None reads all.
+            column_names: names of the columns to read; None: all.
 
         Raises:
             RunError: the file has a newer version.
@@ -83,8 +83,8 @@ class Columns:
                 f"reads up to {self.version}. Install the newer Sparring that wrote it."
             )
         schema = self.schema
-        if only is not None:
-            schema = pa.schema([column for column in schema if column.name in only])
+        if column_names is not None:
+            schema = pa.schema([column for column in schema if column.name in column_names])
         return self._conform(_read_if_fits(file, self._names_in_file(file, schema)), schema)
 
     def _names_in_file(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
@@ -143,13 +143,13 @@ class Parts:
             path.unlink()
 
     def prune(self, every: int, keep: int) -> None:
-        """Remove parts until at most ``keep`` are left: half the newest, half spread over the run.
+        """Keep at most ``keep`` parts: one half are the newest, the other is spread over the run.
 
-        The result depends only on the newest step, so earlier calls and a kill do not change it.
+        The result depends only on the newest step, not on earlier calls or a killed process.
 
         Args:
             every: steps between two parts, at least 1.
-            keep: number of parts that stay; 0 keeps all.
+            keep: largest number of parts that stay; 0: all stay.
         """
         parts = self._parts() if keep else []
         num_recent = (keep + 1) // 2
@@ -165,7 +165,7 @@ class Parts:
         """Return all rows in order of steps, and warn of damaged or foreign files.
 
         Args:
-            is_wanted: whether the part of a step is read.
+            is_wanted: returns whether to read the part of a step.
 
         Raises:
             RunError: a part has a newer version.
@@ -180,7 +180,7 @@ class Parts:
 
         Args:
             function: takes the rows of a part.
-            is_wanted: whether the part of a step is read.
+            is_wanted: returns whether to read the part of a step.
 
         Raises:
             RunError: a part has a newer version.
@@ -210,19 +210,19 @@ class Parts:
                 unreadable,
             )
 
-    def load(self, path: Path, only: Collection[str] | None = None) -> pa.Table:
+    def load(self, path: Path, column_names: Collection[str] | None = None) -> pa.Table:
         """Return the rows of a part, in the columns of this version.
 
         Args:
             path: the part's path.
-            only: names of the columns that are read; None reads all.
+            column_names: names of the columns to read; None: all.
 
         Raises:
             RunError: the part has a newer version.
             DAMAGED: one of these errors if the part cannot be read.
         """
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return self.columns.read(file, str(path), only)
+            return self.columns.read(file, str(path), column_names)
 
     def path(self, step: int) -> Path:
         """Return the path of a step's part, which may be missing."""

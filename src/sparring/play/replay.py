@@ -1,8 +1,8 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here is that of one agent instance, such as one call of a worker, and begins where
-the environment gives a seat a fresh conversation; a context strategy may divide it further. Records
-of all versions lack its end, so replay finds it.
+A conversation here is the conversation of one agent instance, such as one call of a worker,
+and begins where the environment gives a seat a fresh conversation. A context strategy may divide
+it further. Records do not contain the end of a conversation, so it is found by replay.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sparring.play.episode import num_sampled_tokens
 def replay(game: Environment, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
-    Turns share one state if they are simultaneous, if a seat tries again, or if the first one is a
+    Turns share one state if they are simultaneous, if a seat tries again, or if the first turn is a
     memory. The states are copies, which the caller closes (``close_copies``).
 
     Args:
         game: the environment, with the options of the episode.
-        episode: replayed from its seed and actions.
+        episode: the record, which is replayed from its seed and actions.
 
     Raises:
         RolloutError: the episode is not of this game.
@@ -57,7 +57,8 @@ def replay(game: Environment, episode: Episode) -> list[Any]:
 def replay_states(game: Environment, episode: Episode) -> Generator[Any]:
     """Yield the play of a replayed episode before each turn, and at its end.
 
-    Every yielded object is the same play, which changes at the next step and is closed in the end.
+    Every yielded object is one and the same play, which changes at the next step and is closed at
+    the end.
 
     Args:
         game: the environment, with the options of the episode.
@@ -120,7 +121,7 @@ def _step_through(game: Environment, episode: Episode, play: Play) -> Iterator[A
         if turn.seat not in due or (
             turn.is_decision and (play.legal(turn.seat) or ()) != turn.legal_actions
         ):
-            raise _mismatch_error(game, episode, index, "another decision is due there")
+            raise _mismatch_error(game, episode, index, "another decision is due at this turn")
         yield play
         if turn.action is not None:
             actions[turn.seat] = turn.action
@@ -142,7 +143,7 @@ def _mismatch_error(game: Environment, episode: Episode, turn: int, reason: str)
 
 
 End = Literal[ConversationEnd, "context", "length", "cut", "over"]
-ENDS: dict[End, str] = {  # sentences for people
+ENDS: dict[End, str] = {  # explanations for people
     "answered": "it gave its answer",
     "turns": "it ran out of turns",
     "malformed": "its last reply could not be read",
@@ -152,7 +153,7 @@ ENDS: dict[End, str] = {  # sentences for people
     "cut": "the episode was truncated",
     "over": "the episode was over",
 }
-FAILED = frozenset({"turns", "context", "length", "cut"})  # the ends by a limit
+FAILED = frozenset({"turns", "context", "length", "cut"})  # a limit ended the conversation
 
 
 class Conversation(NamedTuple):
@@ -161,7 +162,7 @@ class Conversation(NamedTuple):
     Args:
         seat: the seat of the agent instance.
         turns: indices of its turns in ``Episode.turns``, ascending.
-        end: the way in which it ended.
+        end: how the conversation ended; see ``ENDS``.
     """
 
     seat: int
@@ -173,7 +174,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of an episode, in the order of their ends.
 
     If several ends apply, the first of these holds: "malformed" by the environment
-    (``HasConversationEnd``), "context" or "length", any other end of the environment.
+    (``HasConversationEnd``), then "context" or "length", then any other end by the environment.
 
     Args:
         game: the environment of the episode.
@@ -181,7 +182,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
 
     Raises:
         RolloutError: the episode is not of this game.
-        PluginError: the environment's code raised, or hung.
+        PluginError: the environment's code raised an error, or hung.
     """
     finished: list[Conversation] = []
     open_turns: dict[int, list[int]] = {}  # indices of turns, by seat
@@ -220,9 +221,10 @@ def _end_with_episode(episode: Episode, seat: int) -> End:
 
 
 def _conversation(episode: Episode, seat: int, indices: list[int], end: End) -> Conversation:
-    last = episode.turns[indices[-1]]
+    last_turn = episode.turns[indices[-1]]
     if end != "malformed":
-        end = "context" if is_unsent_turn(last) else "length" if is_cut_short(last) else end
+        is_too_long = is_unsent_turn(last_turn)
+        end = "context" if is_too_long else "length" if is_cut_short(last_turn) else end
     return Conversation(seat, tuple(indices), end)
 
 

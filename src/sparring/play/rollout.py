@@ -31,7 +31,14 @@ from sparring.environments.base import SearchablePlay
 from sparring.environments.foreign import lacking_error
 from sparring.environments.situation import close_copies
 from sparring.play.episode import Candidates, Draft, EpisodeInPlay
-from sparring.play.players.base import Agent, FailedPlay, Flight, PendingTurn, Reply, joint_agents
+from sparring.play.players.base import (
+    Agent,
+    AgentCall,
+    FailedPlay,
+    PendingTurn,
+    Reply,
+    joint_agents,
+)
 from sparring.play.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
@@ -52,7 +59,7 @@ class _RunningPlay:
         self.turns: list[PendingTurn] = []
         self.replies: list[Reply] = []
         self.num_missing = 0  # replies that have not arrived
-        self.error: Exception | None = None  # raised by the play's code while a player read it
+        self.error: Exception | None = None  # raised by the play's code in a player's call
 
 
 # a due turn, its play, and its index among the due turns of this play
@@ -60,7 +67,7 @@ PendingReply = tuple[PendingTurn, _RunningPlay, int]
 
 
 class PlayLoop:
-    """The episodes of a rollout: waiting to begin, ready to be asked, or waiting for replies."""
+    """The loop that plays a rollout: episodes wait to begin, for their prompts, or for replies."""
 
     def __init__(
         self,
@@ -74,46 +81,46 @@ class PlayLoop:
         self.specs, self.agents, self.in_flight, self.retries = specs, agents, in_flight, retries
         self.judges, self.candidates = judges, candidates
         self.finished: dict[int, Episode] = {}  # by index in ``specs``
-        self.dropped: set[int] = set()
+        self.dropped_groups: set[int] = set()
         self.failures: list[str] = []  # reasons why episodes failed beyond their retries
-        self._open: dict[int, EpisodeInPlay] = {}  # episodes not yet closed, by index in ``specs``
-        self.retried = self.running = 0
-        self._waiting = [(index, 0) for index in range(len(specs))][::-1]
-        self._ready: list[_RunningPlay] = []
-        self._flights: list[tuple[Flight, list[PendingReply]]] = []
-        self._last_reply = time.monotonic()  # time of the last reply
+        self._open: dict[int, EpisodeInPlay] = {}  # running episodes, by index in ``specs``
+        self.num_retried = self.num_running = 0
+        self._queue = [(index, 0) for index in range(len(specs))][::-1]  # index, attempt
+        self._plays_to_prompt: list[_RunningPlay] = []
+        self._calls: list[tuple[AgentCall, list[PendingReply]]] = []
+        self._last_reply_time = time.monotonic()
 
     def run(
-        self, on_finished: Callable[[int], None] | None, between: Callable[[], None] | None = None
+        self, on_finished: Callable[[int], None] | None, on_idle: Callable[[], None] | None = None
     ) -> None:
         """Play until all episodes have ended; on an exception, close all calls and plays.
 
         Args:
-            on_finished: called with the number of finished episodes, whenever it rises.
-            between: called while no call is under way; it may change the players' weights.
+            on_finished: called with the number of finished episodes, whenever this number rises.
+            on_idle: called while no player is called; it may change the players' weights.
         """
         try:
-            while self._waiting or self._ready or self._flights:
+            while self._queue or self._plays_to_prompt or self._calls:
                 num_finished = len(self.finished)
                 self._begin()
-                if between is not None and not self._flights:
-                    between()
+                if on_idle is not None and not self._calls:
+                    on_idle()
                 self._ask()
-                self._go_on(self._receive())
+                self._apply_replies(self._receive())
                 if on_finished is not None and len(self.finished) > num_finished:
                     on_finished(len(self.finished))
         finally:
-            for flight, _ in self._flights:
-                flight.close()
+            for agent_call, _ in self._calls:
+                agent_call.close()
             for episode in self._open.values():
                 episode.close()
 
     def _begin(self) -> None:
         with PluginCall(_environment_name) as call:
-            while self._waiting and self.running < self.in_flight:
-                index, attempt = self._waiting.pop()
+            while self._queue and self.num_running < self.in_flight:
+                index, attempt = self._queue.pop()
                 call.now = spec = self.specs[index]
-                self.running += 1
+                self.num_running += 1
                 try:
                     episode = EpisodeInPlay(spec, self.agents, self.candidates)
                     self._open[index] = episode
@@ -124,7 +131,7 @@ class PlayLoop:
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:  # one call for all plays, as each step is short
-            for running_play in self._ready:
+            for running_play in self._plays_to_prompt:
                 call.now = running_play.episode.spec
                 try:
                     running_play.turns = running_play.episode.ask()
@@ -132,7 +139,7 @@ class PlayLoop:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
                     running.append(running_play)
-        self._ready = []
+        self._plays_to_prompt = []
         due: defaultdict[str, list[PendingReply]] = defaultdict(list)
         for running_play in self._judge_decisions(running) if self.judges else running:
             names, running_play.num_missing = running_play.episode.names, len(running_play.turns)
@@ -142,14 +149,14 @@ class PlayLoop:
         num_due = {name: len(turns) for name, turns in due.items()}
         for names, agent in joint_agents(num_due, self.agents):
             pending = [reply for name in names for reply in due[name]]
-            flight = Flight(", ".join(names), agent, [turn for turn, _, _ in pending])
-            self._flights.append((flight, pending))
+            agent_call = AgentCall(", ".join(names), agent, [turn for turn, _, _ in pending])
+            self._calls.append((agent_call, pending))
 
     def _receive(self) -> list[_RunningPlay]:
-        arrived: list[_RunningPlay] = []
+        complete: list[_RunningPlay] = []
         has_reply = False
-        for flight, pending in self._flights:
-            for turn_index, reply in flight.take():
+        for agent_call, pending in self._calls:
+            for turn_index, reply in agent_call.take():
                 has_reply = True
                 _, running_play, reply_index = pending[turn_index]
                 running_play.num_missing -= 1
@@ -164,30 +171,30 @@ class PlayLoop:
                         running_play.index, running_play.attempt, running_play.error
                     )
                 else:
-                    arrived.append(running_play)
-        self._flights = [pair for pair in self._flights if not pair[0].done]
+                    complete.append(running_play)
+        self._calls = [pair for pair in self._calls if not pair[0].done]
         if has_reply:
-            self._last_reply = time.monotonic()
-        elif self._flights:
+            self._last_reply_time = time.monotonic()
+        elif self._calls:
             self._wait()
-        return arrived
+        return complete
 
     def _wait(self) -> None:
         seconds = call_limit_seconds()
-        if seconds and time.monotonic() - self._last_reply > seconds:
-            flight, _ = self._flights[0]
+        if seconds and time.monotonic() - self._last_reply_time > seconds:
+            agent_call, _ = self._calls[0]
             raise HungError(
-                f"The {named('players', flight.name)} has given no reply for {seconds:g} seconds, "
-                "the limit of call_seconds; repair it, or raise call_seconds (0: no limit)."
+                f"The {named('players', agent_call.name)} has given no reply for {seconds:g} "
+                "seconds, the limit of call_seconds; repair it, or raise call_seconds (0: none)."
             )
         time.sleep(POLL_SECONDS)
 
-    def _go_on(self, arrived: Sequence[_RunningPlay]) -> None:
+    def _apply_replies(self, complete: Sequence[_RunningPlay]) -> None:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
-            arrived, scores = self._grade_candidates(arrived, self.candidates)
+            complete, scores = self._grade_candidates(complete, self.candidates)
         with PluginCall(_environment_name) as call:
-            for running_play in arrived:
+            for running_play in complete:
                 episode = running_play.episode
                 call.now = episode.spec
                 try:
@@ -203,17 +210,17 @@ class PlayLoop:
         if running_play.episode.done:
             self.finished[running_play.index] = running_play.episode.finish()
             self._open.pop(running_play.index).close()
-            self.running -= 1
+            self.num_running -= 1
         else:
-            self._ready.append(running_play)
+            self._plays_to_prompt.append(running_play)
 
     def _grade_candidates(
-        self, arrived: Sequence[_RunningPlay], rule: Candidates
+        self, running_plays: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
-        """Judge all candidates in one call; return the episodes and their scores, by play index."""
+        """Judge all candidates in one call; return the plays, and the scores by play index."""
         complete: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:
-            for running_play in arrived:
+            for running_play in running_plays:
                 call.now = running_play.episode.spec
                 try:
                     running_play.episode.take_replies(running_play.replies)
@@ -221,13 +228,13 @@ class PlayLoop:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
                     complete.append(running_play)
-        judged = [
-            (running_play.index, e)
+        to_judge = [
+            (running_play.index, candidates)
             for running_play in complete
-            if (e := running_play.episode.candidates())
+            if (candidates := running_play.episode.candidates())
         ]
-        rows = rule.grade([episode for _, episode in judged]) if judged else ()
-        return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
+        rows = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
+        return complete, {index: scores for (index, _), scores in zip(to_judge, rows, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
         for name, judge in self.judges.items():
@@ -259,7 +266,7 @@ class PlayLoop:
                     for draft in episode.due_drafts:
                         if trained[draft.seat] and not draft.is_memory:
                             queries.append((draft, *episode.oracle_query(draft)))
-                except (GameError, AttributeError):  # a second try would fail as well
+                except (GameError, AttributeError):  # a second try would also fail
                     raise
                 except Exception as error:
                     self._handle_failure(running_play.index, running_play.attempt, error)
@@ -269,20 +276,20 @@ class PlayLoop:
         spec = self.specs[index]
         if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):
             raise error
-        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
-        if lacking is not None:  # a second try would fail as well
-            raise lacking from error
+        explanation = lacking_error(error) if isinstance(error, AttributeError) else None
+        if explanation is not None:  # a second try would also fail
+            raise explanation from error
         log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
         episode = self._open.pop(index, None)
         if episode is not None:
             episode.close()
-        self.running -= 1
-        # a second try would hang as well
+        self.num_running -= 1
+        # a second try would also hang
         if attempt < self.retries and not isinstance(error, HungError):
-            self.retried += 1
-            self._waiting.append((index, attempt + 1))
+            self.num_retried += 1
+            self._queue.append((index, attempt + 1))
         else:
-            self.dropped.add(spec.group_id)
+            self.dropped_groups.add(spec.group_id)
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self.failures.append(reason[:MAX_REASON_CHARACTERS])
 
@@ -376,7 +383,7 @@ class StartedRollout:
     is_ready: Callable[[], bool] = bool  # bool() is False: ``result`` plays the episodes
 
 
-def with_results(episodes: Sequence[Episode]) -> list[Episode]:
+def within_context(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the episodes whose conversations all fitted into the context."""
     return [episode for episode in episodes if not episode.has_outgrown_context]
 
@@ -407,7 +414,7 @@ def rollout(
     on_finished: Callable[[int], None] | None = None,
     judges: Mapping[str, Judge] | None = None,
     candidates: Candidates | None = None,
-    between: Callable[[], None] | None = None,
+    on_idle: Callable[[], None] | None = None,
 ) -> Rollout:
     """Play all episodes to the end.
 
@@ -416,30 +423,29 @@ def rollout(
         agents: one agent per player; the key is the player's text form, as in the specs.
         in_flight: number of episodes that are played at the same time.
         retries: largest number of new attempts of an episode, with the same seed, after an error.
-        on_finished: called with the number of finished episodes, whenever it rises.
+        on_finished: called with the number of finished episodes, whenever this number rises.
         judges: the oracle that judges the due decisions of trained seats, by the environment's
             name.
         candidates: rule for several replies to each prompt of a trained seat; None: one reply.
-        between: called while no call of a player is under way; it may change their weights.
+        on_idle: called while no player is called; it may change the players' weights.
 
     Returns:
-        The episodes of all complete groups, and the counts. If an episode fails beyond
-        its retries its whole group is dropped, as dropping single episodes would bias the gradient.
+        The episodes of all complete groups, and the counts. If an episode fails beyond its retries,
+        its whole group is dropped, because dropping single episodes would bias the gradient.
 
     Raises:
         HungError: a player gives no reply within the limit of ``call_seconds``.
     """
     with paused_collector():
         loop = PlayLoop(specs, agents, in_flight, retries, judges or {}, candidates)
-        loop.run(on_finished, between)
-    dropped = loop.dropped
+        loop.run(on_finished, on_idle)
     episodes = [
         loop.finished[index]
         for index in sorted(loop.finished)
-        if loop.finished[index].group_id not in dropped
+        if loop.finished[index].group_id not in loop.dropped_groups
     ]
-    failures = tuple(loop.failures)
-    return Rollout(episodes, RolloutCounts(loop.retried, frozenset(dropped), failures=failures))
+    dropped_groups, failures = frozenset(loop.dropped_groups), tuple(loop.failures)
+    return Rollout(episodes, RolloutCounts(loop.num_retried, dropped_groups, failures=failures))
 
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, spec_of, to_json_data
 from sparring.environments.catalogue import from_spec
 
-STORED = {"prompt": "told", "support": "kept"}  # names of fields in records, since version 1
-FIELDS = {stored: name for name, stored in STORED.items()}
+STORED_NAMES = {"prompt": "told", "support": "kept"}  # field -> name in records since version 1
+FIELDS_BY_STORED_NAME = {stored: name for name, stored in STORED_NAMES.items()}
 
 
 def turn_record(turn: Turn) -> dict[str, Any]:
@@ -30,11 +30,11 @@ def turn_record(turn: Turn) -> dict[str, Any]:
     verdict = turn.verdict
     verdict_record = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
-        "segments": [_rename_keys(part._asdict(), STORED) for part in turn.segments],
+        "segments": [_rename_keys(part._asdict(), STORED_NAMES) for part in turn.segments],
         "verdict": verdict_record,
-        "candidates": [turn_record(other) for other in turn.candidates],
+        "candidates": [turn_record(candidate) for candidate in turn.candidates],
     }
-    record: dict[str, Any] = to_json_data(_rename_keys(turn._asdict() | parts, STORED))
+    record: dict[str, Any] = to_json_data(_rename_keys(turn._asdict() | parts, STORED_NAMES))
     return record
 
 
@@ -48,13 +48,13 @@ def turn_of(record: Any) -> Turn:
         verdict = record["verdict"]
         turn = Turn(
             **{
-                **_rename_keys(record, FIELDS),
+                **_rename_keys(record, FIELDS_BY_STORED_NAME),
                 "legal_actions": tuple(record["legal_actions"]),
                 "segments": tuple(
                     (
                         Segment(
                             **{
-                                **_rename_keys(part, FIELDS),
+                                **_rename_keys(part, FIELDS_BY_STORED_NAME),
                                 "ids": tuple(part["ids"]),
                                 "logprobs": tuple(part["logprobs"]),
                                 "support": tuple(map(tuple, part["kept"])),
@@ -75,7 +75,7 @@ def turn_of(record: Any) -> Turn:
                         }
                     )
                 ),
-                "candidates": tuple(turn_of(other) for other in record["candidates"]),
+                "candidates": tuple(turn_of(candidate) for candidate in record["candidates"]),
             }
         )
         is_valid = _is_turn(turn) and turn_record(turn) == record
@@ -155,8 +155,7 @@ class EpisodeSpec:
         """Return the spec as JSON values: at most 4 KiB with few options and without prefix.
 
         Raises:
-            ConfigError: the environment was not made by its name, so no other process could make
-                it.
+            ConfigError: the environment was not made by its name, so no other process can make it.
         """
         environment = spec_of(self.game)
         if environment is None:
@@ -190,7 +189,7 @@ class EpisodeSpec:
         Raises:
             ConfigError: the value has another form or a newer version.
             UnknownNameError: there is no such environment, option or rule.
-            GameError: the environment is of another version.
+            GameError: the environment has another version.
         """
         values = _check_values(value)
         game = _environment_of(values.pop("environment"), {} if games is None else games)
@@ -223,7 +222,7 @@ def untrained_spec(
         number: number of the episode, and of its group.
         seats: the player of each seat.
         stream: the episode's stream; all draws derive from its children "deal" and "play".
-        deal: replaces the child "deal".
+        deal: stream of the initial state; None: the child "deal" of ``stream``.
     """
     return EpisodeSpec(
         game=game,

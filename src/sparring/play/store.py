@@ -126,7 +126,8 @@ def rows_of(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterat
     for index, turn in enumerate(episode.turns):
         group = index if turn.candidates else None
         for reply_turn in (turn, *turn.candidates):
-            yield _row(step, episode, reply_turn, texts[id(spec)], (group, reply_turn is turn))
+            is_played = reply_turn is turn
+            yield _row(step, episode, reply_turn, texts[id(spec)], group, is_played=is_played)
 
 
 def _row(
@@ -134,7 +135,9 @@ def _row(
     episode: Episode,
     turn: Turn,
     environment: str | None,
-    group_and_is_played: tuple[int | None, bool],
+    group: int | None,
+    *,
+    is_played: bool,
 ) -> tuple[Any, ...]:
     """Return a turn as a row, in the schema's order.
 
@@ -143,7 +146,8 @@ def _row(
         episode: the episode of the turn.
         turn: a played turn or a candidate.
         environment: the environment as JSON.
-        group_and_is_played: the state group of several candidates, and whether this one was played.
+        group: the state group of a prompt with several candidates; None: one reply.
+        is_played: whether the reply was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -160,9 +164,9 @@ def _row(
         turn.moment,
         turn.attempt,
         turn.note,
-        group_and_is_played[0],
+        group,
         turn.candidate,
-        group_and_is_played[1],
+        is_played,
         turn.score,
         turn.prompt,
         turn.state_key,
@@ -198,7 +202,7 @@ def _row(
 
 
 def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
-    """Return the episode of these rows."""
+    """Return the episode whose turns are these rows."""
     first = rows[0]
     num_seats = len(first["roles"])
     seats_of_rows = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
@@ -230,7 +234,9 @@ def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
         if row["committed"]:
             turns.append(_turn(row, len(turns)))
         elif row["state_group"] != len(turns) - 1:
-            raise ValueError(f"a candidate of turn {row['state_group']} has no turn beside it")
+            raise ValueError(
+                f"a candidate of turn {row['state_group']} has no row of its played reply"
+            )
         else:
             candidates = candidates_of_turn.setdefault(row["state_group"], [])
             candidates.append(_turn(row, len(turns) - 1))
@@ -288,11 +294,13 @@ def _turn(row: dict[str, Any], index: int) -> Turn:
 
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
     segments, offset, sampled_offset = [], 0, 0
-    num_runs = row["segment_kinds"].count("sampled")
-    run_versions = row["run_versions"]  # None in old files, where a turn has one version
-    versions = [row["weights_version"]] * num_runs if run_versions is None else list(run_versions)
-    if len(versions) != num_runs or None in versions:
-        raise ValueError(f"{num_runs} sampled runs have the versions {versions}")
+    num_sampled_segments = row["segment_kinds"].count("sampled")
+    run_versions = row["run_versions"]  # None in old files, which have one version per turn
+    if run_versions is None:
+        run_versions = [row["weights_version"]] * num_sampled_segments
+    versions = list(run_versions)
+    if len(versions) != num_sampled_segments or None in versions:
+        raise ValueError(f"{num_sampled_segments} sampled segments have the versions {versions}")
     for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
         ids = tuple(row["ids"][offset : offset + length])
         offset += length
@@ -352,17 +360,17 @@ class EpisodeStore(Parts):
         """Yield (step, episode) of all readable parts, in order.
 
         Args:
-            is_wanted: whether the part of a step is read.
+            is_wanted: returns whether to read the part of a step.
         """
-        for part in self.map_parts(lambda table: list(episodes_in(table)), is_wanted):
-            yield from part
+        for episodes in self.map_parts(lambda table: list(episodes_in(table)), is_wanted):
+            yield from episodes
 
     def episode(self, step: int, episode_id: int) -> Episode | None:
         """Return an episode of a step; None if the step has none of this id.
 
         Raises:
             RunError: the part has a newer version.
-            DAMAGED: one of these errors (of ``play.parquet_parts``): the part cannot be read.
+            DAMAGED: the part cannot be read; ``play.parquet_parts`` lists these errors.
         """
         table = self.load(self.path(step))
         episodes = list(episodes_in(table.filter(pc.equal(table["episode_id"], episode_id))))
@@ -387,7 +395,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
     """Return the (step, episode) pairs of a stream of ``to_stream``.
 
     Raises:
-        ValueError, pa.ArrowException: the stream is foreign or damaged.
+        ValueError, pa.ArrowException: the data are damaged, or not such a stream.
     """
     with pa.ipc.open_stream(data) as stream:
         table = stream.read_all()
@@ -410,11 +418,11 @@ def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episo
 
     Args:
         data: the file.
-        rows: number of rows that are read; the last episode may then be incomplete. None: all.
+        rows: number of rows to read, so the last episode may be incomplete; None: all.
 
     Raises:
-        ValueError, pa.ArrowException: the file is foreign, damaged, too large to be read, or of a
-            newer version.
+        ValueError, pa.ArrowException: the file is no such file, damaged, too large to be read, or
+            of a newer version.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
         return list(episodes_in(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
@@ -481,12 +489,12 @@ class LearnedBatch:
 
     batch: Sequence[Episode]  # the trained episodes, replayed ones included
     turns: TurnTable  # the turns of the batch
-    credit: Credit
+    credit: Credit  # the advantages of these turns
     entropies: FloatArray  # [M] entropy of each sampled token's distribution, nats
 
 
 class CreditStore(Parts):
-    """A folder of parts, one per stored step."""
+    """A folder of parts with the credit of turns, one per stored step."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, CREDIT_COLUMNS)
@@ -498,7 +506,7 @@ class CreditStore(Parts):
 
         Args:
             step: number of steps done.
-            episodes: the step's episodes; turns outside all batches have ``selected`` false.
+            episodes: the step's episodes; a turn that is in no batch has ``selected`` false.
             learned: the batch of each policy.
 
         Raises:
@@ -523,8 +531,9 @@ def credit_rows(
 ) -> pa.Table:
     """Return the credit rows of a step.
 
-    First come the batches of all policies in the order of their turn tables. Untrained rows follow:
-    dropped turns, and unplayed candidates for which the estimator has no row.
+    The first rows are the batches of all policies, in the order of their turn tables. Then come
+    the rows that are not trained: turns that selection dropped, and unplayed candidates without
+    an advantage.
     """
     new_ids = {episode.episode_id for episode in episodes}
     columns: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
@@ -537,14 +546,14 @@ def credit_rows(
         for episode, turn in ordered_turns(episodes, candidates=True)
         if _key(episode, turn) not in keys
     ]
-    dropped: dict[str, list[Any]] = {
+    untrained_columns: dict[str, list[Any]] = {
         "selected": [False] * len(untrained),
         "replayed": [False] * len(untrained),
         "reward": [row[-1] for row in untrained],
         **{name: [row[index] for row in untrained] for index, name in enumerate(KEYS)},
     }
-    for name, rows in columns.items():
-        rows.extend(dropped.get(name, [None] * len(untrained)))
+    for name, column in columns.items():
+        column.extend(untrained_columns.get(name, [None] * len(untrained)))
     columns["step"] = [step] * len(columns["step"])
     arrays = [pa.array(columns[field.name], field.type) for field in CREDIT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
@@ -555,15 +564,15 @@ def _columns(learned: LearnedBatch, new_ids: Collection[int]) -> dict[str, Itera
 
     Args:
         learned: the batch.
-        new_ids: ids of the step's episodes; other episodes are replayed ones.
+        new_ids: ids of the step's episodes; all other episodes come from the replay buffer.
     """
     turns, credit = learned.turns, learned.credit
     has_candidates = turns.state_group is not None
-    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=has_candidates)]
+    keys = [_key(*pair) for pair in ordered_turns(learned.batch, candidates=has_candidates)]
     advantages_by_turn = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     nulls = [None] * len(keys)
     return {
-        **{name: [row[index] for row in keys] for index, name in enumerate(KEYS)},
+        **{name: [key[index] for key in keys] for index, name in enumerate(KEYS)},
         "step": nulls,
         "selected": [True] * len(keys) if credit.trained is None else credit.trained,
         "replayed": [episode_id not in new_ids for episode_id, *_ in keys],
@@ -587,6 +596,6 @@ def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
     return np.split(values, np.cumsum(turns.n_tokens)[:-1]) if len(turns.n_tokens) else []
 
 
-def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
+def _or_null(column: FloatArray | None, num_rows: int) -> Iterable[Any]:
     """Return a column, or nulls if it is missing or has another length."""
-    return [None] * rows if column is None or len(column) != rows else column
+    return [None] * num_rows if column is None or len(column) != num_rows else column

@@ -16,12 +16,12 @@ from sparring.play.spec import EpisodeSpec
 
 
 class Team:
-    """One player of several agents: the agent of a seat depends on the seat's role.
+    """A player that consists of several agents: the agent of a seat depends on the seat's role.
 
     Args:
         name: the player's name.
         agent_of_seat: returns the agent of a seat of an environment.
-        games: the environments about which queries may ask.
+        games: the environments that queries may be about.
         in_flight: number of episodes at once; None: no limit.
     """
 
@@ -59,10 +59,10 @@ class Team:
         for game, seat in sorted(set(seats)):
             indices = [index for index, pair in enumerate(seats) if pair == (game, seat)]
             agent: Any = self.agent_of_seat(self._environment(game), seat)
-            results = agent.action_logprobs([queries[index] for index in indices])
-            for index, result in zip(indices, results, strict=True):
-                logprobs[index] = result
-        return [result for result in logprobs if result is not None]
+            rows = agent.action_logprobs([queries[index] for index in indices])
+            for index, row in zip(indices, rows, strict=True):
+                logprobs[index] = row
+        return [row for row in logprobs if row is not None]
 
     def _environment(self, name: str) -> Environment:
         if name not in self._games:
@@ -99,7 +99,7 @@ def rollout_teams(
 
     Args:
         specs: the episodes.
-        agents: the agents by name: the text form of the players in the specs, as in records.
+        agents: one agent per player; the key is the player's text form, as in the specs.
         in_flight: episodes at once; None: the smallest limit of an agent, 64 if none has a limit.
         options: further options of ``rollout``.
 
@@ -111,17 +111,17 @@ def rollout_teams(
         for agent in agents.values()
         if isinstance(agent, HasInFlight) and agent.in_flight
     ]
-    seated = seat_single_agents(specs, agents)
+    seating = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
-    episodes, counts = rollout(seated.specs, seated.agents, in_flight=limit, **options)
-    return Rollout([rename_agents(episode, seated.team_names) for episode in episodes], counts)
+    episodes, counts = rollout(seating.specs, seating.agents, in_flight=limit, **options)
+    return Rollout([rename_agents(episode, seating.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
     """Episodes in which a single agent plays each seat.
 
-    ``team_names`` maps the name of an agent to its team or mixture. ``members`` maps it to the
-    player drawn from the mixture.
+    ``team_names`` maps the name of an agent to the name of its team or mixture. ``members`` maps
+    the name of an agent to the player that was drawn from its mixture.
     """
 
     specs: Sequence[EpisodeSpec]
@@ -135,18 +135,20 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
 
     Args:
         specs: the episodes.
-        agents: the agents by name: the text form of the players in the specs; teams and mixtures
-            are allowed.
+        agents: one agent per player, which may be a team or a mixture; the key is the player's
+            text form, as in the specs.
 
     Raises:
         ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
-    joint = {name: player for name, player in agents.items() if isinstance(player, Team | Mixture)}
-    if not joint:
+    composites = {
+        name: player for name, player in agents.items() if isinstance(player, Team | Mixture)
+    }
+    if not composites:
         return SeatedEpisodes(specs, agents, {}, {})
-    for player in joint.values():
+    for player in composites.values():
         if isinstance(player, Mixture):
-            player.agents()  # raises its error before the first episode
+            player.agents()  # so that errors are raised before the first episode
     single_agents: dict[str, Agent] = dict(agents)
     team_names: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
@@ -154,8 +156,8 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
     for spec in specs:
         names = list(map(str, spec.players))
         for seat, name in enumerate(names):
-            if name in joint:
-                seat_name, agent, drawn_player = _seat_agent(name, joint[name], spec, seat)
+            if name in composites:
+                seat_name, agent, drawn_player = _seat_agent(name, composites[name], spec, seat)
                 names[seat], team_names[seat_name] = seat_name, name
                 single_agents[seat_name] = agent
                 members.update({} if drawn_player is None else {seat_name: drawn_player})

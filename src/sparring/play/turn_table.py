@@ -16,7 +16,7 @@ def ordered_turns(
 ) -> Iterator[tuple[Episode, Turn]]:
     """Yield the turns of trained seats, sorted by (index of the episode, seat, turn index).
 
-    Turns with event "unsent" are left out, as nothing was sampled.
+    Turns with event "unsent" are left out, as they have no sampled tokens.
 
     Args:
         episodes: the episodes.
@@ -30,13 +30,13 @@ def ordered_turns(
 def _trajectories(
     episodes: Sequence[Episode], candidates: bool
 ) -> Iterator[tuple[Episode, Sequence[Turn], bool]]:
-    """Yield the turns of each trajectory, and whether it was played, as in ``ordered_turns``."""
+    """Yield each trajectory: its episode, its turns, and whether the turns were played."""
     for episode in episodes:
-        by_seat: list[list[Turn]] = [[] for _ in episode.trained]
+        turns_by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
             if turn.event != "unsent":
-                by_seat[turn.seat].append(turn)
-        for seat, turns in enumerate(by_seat):
+                turns_by_seat[turn.seat].append(turn)
+        for seat, turns in enumerate(turns_by_seat):
             if turns and episode.trained[seat]:
                 yield episode, turns, True
                 for turn in turns if candidates else ():
@@ -135,11 +135,11 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
 def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
     """Return the table with a column of zeros for each reward component that it lacks.
 
-    A reward that abstained on all turns of a batch leaves no column. Then no turn was judged.
+    A reward that gave no value for any turn of the batch leaves no column.
 
     Args:
         turns: the table.
-        names: names of components.
+        names: names of reward components.
     """
     missing = [name for name in names if name not in turns.components]
     if not missing:
@@ -166,7 +166,7 @@ def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]
 
 
 class _Names(dict[str, int]):
-    """The index of each name, in order of appearance."""
+    """The index of each name; a new name gets the next index."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self)

@@ -55,7 +55,7 @@ def _solved_games(
         try:  # the folder may be of another version or another origin
             entry = EnvironmentConfig.model_validate(section)
             if entry.name not in registry.built_in("environments") or not any(
-                name.startswith(f"nash_conv/{entry.known_as}") for name in names
+                name.startswith(f"nash_conv/{entry.display_name}") for name in names
             ):
                 continue
             game = configured_game(entry)

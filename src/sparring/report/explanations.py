@@ -19,7 +19,7 @@ from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import UnknownNameError
 from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrap_lines
-from sparring.run.events import matches
+from sparring.run.events import fits
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", "metrics", *METHOD_SLOTS)
@@ -60,7 +60,7 @@ def entries(kind: str) -> list[dict[str, str]]:
         metrics = sorted(glossary().items())
         return [{"name": name, "kind": "metric", "summary": text} for name, text in metrics]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
-    plugins = [plugin for slot in slots for plugin in registry.loadable(slot)]
+    plugins = [plugin for slot in slots for plugin in registry.load_all(slot)]
     return [
         {"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary}
         for plugin in plugins
@@ -91,8 +91,8 @@ def explanation(name: str) -> str:
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
         texts += _nash_conv_of(name.partition("/")[2])
-    if name.lower() in registry.FIELD_NAMES:
-        texts.append(registry.FIELD_NAMES[name.lower()])
+    if name.lower() in registry.ALGORITHM_HINTS:
+        texts.append(registry.ALGORITHM_HINTS[name.lower()])
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         names = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
@@ -105,7 +105,7 @@ def explanation(name: str) -> str:
 def _is_metric(key: str, name: str) -> bool:
     """Return whether a name is a metric's full name, its name without placeholders, or a match."""
     fixed_part = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
-    return name in (key, fixed_part, key.split("/")[0]) or matches(key, name)
+    return name in (key, fixed_part, key.split("/")[0]) or fits(key, name)
 
 
 def _nash_conv_of(game: str) -> list[str]:
@@ -127,7 +127,7 @@ def _nash_conv_of(game: str) -> list[str]:
 def describe_plugin(plugin: registry.Plugin) -> str:
     """Return a plug-in's docstring, options and presets as text."""
     lines = [
-        f"{registry.word(plugin.slot)} {plugin.name}",
+        f"{registry.slot_noun(plugin.slot)} {plugin.name}",
         "",
         inspect.getdoc(plugin.function) or "",
     ]
@@ -157,7 +157,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
     losses = registry.names("losses")
     if metrics is not None:
         losses = tuple({*losses} & {name.partition("/")[0] for name in metrics})
-    for plugin in registry.loadable("losses", sorted(losses)):
+    for plugin in registry.load_all("losses", sorted(losses)):
         text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
             meanings[f"{plugin.name}/..."] = " ".join(
@@ -174,7 +174,7 @@ def figure_glossary() -> dict[str, str]:
 def meanings(names: Iterable[str]) -> dict[str, str]:
     """Return the documented meanings of a run's metrics, without those of its losses."""
     tables = _all_metric_tables()
-    keys = {name: next((key for key in tables if matches(key, name)), None) for name in names}
+    keys = {name: next((key for key in tables if fits(key, name)), None) for name in names}
     return {name: tables[key] for name, key in keys.items() if key}
 
 
@@ -212,4 +212,4 @@ def check_metrics(names: Iterable[str]) -> None:
 
 
 def _is_documented(name: str, patterns: Iterable[str]) -> bool:
-    return any(name == pattern or matches(pattern, name) for pattern in patterns)
+    return any(name == pattern or fits(pattern, name) for pattern in patterns)

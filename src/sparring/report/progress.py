@@ -41,7 +41,7 @@ class ProgressLine:
         self._rate = 0.0
         self._work_start = self._last_work_line = 0.0  # times of work between steps
         self._latest: dict[str, tuple[float, int]] = {}  # key metrics: (value, step)
-        self._games = {game.known_as: game for game in config.environments}
+        self._games = {game.display_name: game for game in config.environments}
         self._printed_references: set[str] = set()
         games = config.rollout.games_per_step
         self._console.print(

@@ -36,9 +36,9 @@ from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
 from sparring.report.svg import Series
 from sparring.report.worker_status import workers_values
-from sparring.run.config_checks import CHANGES, FIXED, START, differences
+from sparring.run.config_checks import CHANGES, FIXED_NESTED, START, differences
 from sparring.run.evaluation import FAMILIES
-from sparring.run.events import HEALTH, METRICS, TIMING, damaged_after, read_figures, read_lines
+from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, readable_until
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import PROVENANCE, starts
 
@@ -144,7 +144,7 @@ def seeds_of(paths: Sequence[Path]) -> list[SeedRun]:
     configs = [RunFolder.open(path).config() for path in paths]
     for path, config in zip(paths[1:], configs[1:], strict=True):
         for change in differences(_with_scale(configs[0]), _with_scale(config)):
-            if change.key.split(".")[0] not in MAY_DIFFER or change.key in FIXED:
+            if change.key.split(".")[0] not in MAY_DIFFER or change.key in FIXED_NESTED:
                 raise ConfigError(
                     f"{path} is not another seed of {paths[0]}: {change}. Name runs of one "
                     "configuration, or report each run alone."
@@ -417,7 +417,7 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     damage_notes = [
         f"{name} cannot be read after step {step}: later lines are left out."
         for name in (METRICS, TIMING, HEALTH)
-        if (step := damaged_after(path / name)) is not None
+        if (step := readable_until(path / name)) is not None
     ]
     troubles = [*damage_notes, *troubles]
     if not samples:

@@ -1,11 +1,12 @@
 """Checkpoints: a folder per step, completed by a manifest of digests, and renamed into place.
 
-Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, other files of state,
-and ``manifest.json``. A snapshot is written once: later checkpoints link to its file, or copy it
-where the file system has no hard links. A folder is damaged if its manifest is missing or its files
-differ from the manifest. Then the previous checkpoint is used, with a note. Only ``save`` and
-``tidy`` change files, and their caller holds the folder's lock. So others may read a run folder at
-any time. A checkpoint is renamed before its removal, so a kill never leaves half of one.
+Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, further files of the
+run's state, and ``manifest.json``. A snapshot is written once: later checkpoints link to its file,
+or copy it where the file system has no hard links. A folder is damaged if its manifest is missing
+or its files differ from the manifest. Then the previous checkpoint is used, with a note. Only
+``save`` and ``tidy`` change files, and their caller holds the folder's lock. So other processes may
+read a run folder at any time. A checkpoint is renamed before its removal, so a kill never leaves
+half a checkpoint.
 """
 
 from __future__ import annotations
@@ -115,18 +116,18 @@ def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
 
 
 def _rename_into_place(temporary: Path, final: Path) -> None:
-    """Rename a new checkpoint to its final name; until then an older one stays readable."""
+    """Rename a new checkpoint to its final name; until then the older one stays readable."""
     if final.exists():
-        replaced = final.with_name(final.name + _REPLACED)
-        if replaced.exists():
-            _remove(replaced)
-        os.rename(final, replaced)
+        replaced_path = final.with_name(final.name + _REPLACED)
+        if replaced_path.exists():
+            _remove(replaced_path)
+        os.rename(final, replaced_path)
     os.rename(temporary, final)
     sync_folder(final.parent)
 
 
 def _prune(root: Path, step: int, keep: int) -> None:
-    """Remove all but the ``keep`` newest checkpoints up to the step just saved.
+    """Remove all but the ``keep`` newest checkpoints up to the step that was just saved.
 
     Later checkpoints are damaged, as the run resumed from an earlier step; they are removed too.
     """
@@ -142,11 +143,11 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    renamed = path.with_name(f"{TEMPORARY}{path.name}")
-    shutil.rmtree(renamed, ignore_errors=True)
+    renamed_path = path.with_name(f"{TEMPORARY}{path.name}")
+    shutil.rmtree(renamed_path, ignore_errors=True)
     with contextlib.suppress(OSError):  # then the next checkpoint removes it
-        os.rename(path, renamed)
-    shutil.rmtree(renamed, ignore_errors=True)
+        os.rename(path, renamed_path)
+    shutil.rmtree(renamed_path, ignore_errors=True)
 
 
 def _remove_leftovers(root: Path) -> None:
@@ -155,7 +156,7 @@ def _remove_leftovers(root: Path) -> None:
 
 
 def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
-    """Finish interrupted removals, so that a resumed run has the same files as one without a kill.
+    """Finish interrupted removals, so that a resumed run has the files of an uninterrupted run.
 
     Only the holder of the folder's lock may call this.
 
@@ -193,9 +194,9 @@ def load_latest(folder: Path) -> Checkpoint | None:
                 latest = Checkpoint(
                     step=step, path=path, state=_read_state(path), notes=tuple(notes)
                 )
-            except CheckpointError as damage:
+            except CheckpointError as error:
                 notes.append(
-                    f"Checkpoint {path.name} is damaged ({damage}); using the checkpoint before it."
+                    f"Checkpoint {path.name} is damaged ({error}); using the checkpoint before it."
                 )
             else:
                 for note in notes:
@@ -203,7 +204,7 @@ def load_latest(folder: Path) -> Checkpoint | None:
                 return latest
         if not notes:
             return None
-        if _checkpoints_in(root) == entries:  # no trainer has saved meanwhile
+        if _checkpoints_in(root) == entries:  # no process has saved a checkpoint meanwhile
             raise CheckpointError(
                 f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with "
                 "--overwrite."
@@ -232,10 +233,10 @@ def load_step(folder: Path, step: int) -> Checkpoint:
         if not path.is_dir():
             raise CheckpointError("it does not exist")
         return Checkpoint(step=step, path=path, state=_read_state(path))
-    except CheckpointError as damage:
+    except CheckpointError as error:
         available = ", ".join(map(str, steps(folder))) or "none"
         raise CheckpointError(
-            f"Checkpoint {path} cannot be used: {damage}. Available steps: {available}."
+            f"Checkpoint {path} cannot be used: {error}. Available steps: {available}."
         ) from None
 
 
@@ -270,11 +271,11 @@ def _read_state(path: Path) -> dict[str, Any]:
                 )
             if file_digest(file) != digest:
                 raise CheckpointError(f"{name} has changed")
-        value: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))
+        state: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))
     except CheckpointError:
         raise
     except FileNotFoundError as error:
         raise CheckpointError(f"{Path(error.filename).name} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"its manifest cannot be read: {error!r}") from None
-    return value
+    return state

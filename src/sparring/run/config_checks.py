@@ -1,9 +1,9 @@
 """Checks of a configuration before a run starts, and the changes that a resumed run may make.
 
-Every checkpoint holds its configuration without the keys that may change (``FREE``), so that manual
-edits of config.yaml are noticed. The keys that may change are in changes.jsonl; its first line has
-their initial values. Each change adds a line: the step after which it was made, the old value and
-the new one. A resumed checkpoint and its configuration determine the content of the file.
+Every checkpoint holds its configuration without the keys that may change (``FREE_KEYS``), so that
+manual edits of config.yaml are noticed. The keys that may change are in changes.jsonl; its first
+line has their initial values. Each change adds a line: the step after which it was made, the old
+value and the new one. A resumed checkpoint and its configuration determine the content of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sparring.run.folder import CONFIG, RunFolder
 
 CHANGES, START = "changes.jsonl", "start"
 SAVED = "config"  # name of the configuration in a checkpoint's state
-FREE = (
+FREE_KEYS = (
     "steps",
     "checkpoint",
     "store",
@@ -38,12 +38,12 @@ FREE = (
     "call_seconds",
     "scale",
 )  # keys that may change when a run resumes
-FIXED = tuple(
+FIXED_NESTED = tuple(
     f"scale.{key}" for key in REPRODUCIBILITY_KEYS
-)  # nested keys of these that may not change
+)  # nested keys of FREE_KEYS that may not change
 # nested keys that may change, with their defaults
 FREE_NESTED = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
-FREE_IF_PRESENT = ("learner.gpus",)  # may change too; recorded only if set
+FREE_IF_PRESENT = ("learner.gpus",)  # nested keys that may change, and are recorded only if set
 
 
 class ConfigChange(NamedTuple):
@@ -67,12 +67,12 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Keys that did not exist when the run was started count as their defaults.
 
     Raises:
-        RunError: a key differs that must not change.
+        RunError: a key that must not change differs.
     """
-    changed = _binding_changes(_with_defaults(folder.config()), config)
-    if changed:
+    changes = _fixed_changes(_with_defaults(folder.config()), config)
+    if changes:
         raise RunError(
-            f"{folder.path} was started with another configuration: {changed}. Resume without "
+            f"{folder.path} was started with another configuration: {changes}. Resume without "
             "overrides."
         )
 
@@ -81,20 +81,20 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Describe how a configuration differs from a checkpoint's; "" if they are equal."""
     if SAVED not in latest.state:
         return ""
-    return _binding_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _fixed_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
-def binding_settings(config: RunConfig) -> dict[str, Any]:
+def fixed_settings(config: RunConfig) -> dict[str, Any]:
     """Return the settings that must not change; a checkpoint holds them."""
     settings = config.model_dump(mode="json")
-    binding = {key: value for key, value in settings.items() if key not in FREE}
+    fixed = {key: value for key, value in settings.items() if key not in FREE_KEYS}
     for section, keys in FREE_NESTED.items():
-        binding[section] = {
+        fixed[section] = {
             key: value
-            for key, value in binding[section].items()
+            for key, value in fixed[section].items()
             if key not in keys and f"{section}.{key}" not in FREE_IF_PRESENT
         }
-    return {**binding, "scale": {key: settings["scale"][key] for key in REPRODUCIBILITY_KEYS}}
+    return {**fixed, "scale": {key: settings["scale"][key] for key in REPRODUCIBILITY_KEYS}}
 
 
 def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
@@ -112,11 +112,11 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
     settings = config.model_dump(mode="json")
     lines = [{"step": 0, START: _without_free_keys(settings)}]
     if latest is not None:
-        changed = describe_edits(config, latest)
-        if changed:
+        edits = describe_edits(config, latest)
+        if edits:
             raise RunError(
                 f"{folder.path / CONFIG} was edited after step {latest.step} was "
-                f"saved: {changed}. A run must keep its configuration: restore the old values, or "
+                f"saved: {edits}. A run must keep its configuration: restore the old values, or "
                 "train another run with the new ones."
             )
         lines = _lines_until(folder, latest.step)
@@ -135,7 +135,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
     for name, contents in (
         (CHANGES, data),
         (CONFIG, to_yaml(config).encode()),
-    ):  # changes first: a kill in between then loses no change
+    ):  # changes.jsonl first, so that a kill between the writes loses no change
         path = folder.path / name
         if not path.exists() or path.read_bytes() != contents:
             write_bytes_atomic(path, contents)
@@ -171,18 +171,18 @@ def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     for section, key in (key_path.split(".") for key_path in FREE_IF_PRESENT):
         if key in config.get(section, {}):
             nested[section][key] = config[section][key]
-    return {**{key: config[key] for key in FREE if key in config}, **nested}
+    return {**{key: config[key] for key in FREE_KEYS if key in config}, **nested}
 
 
-def _binding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _fixed_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 
 
 def _may_change(key: str) -> bool:
     section, _, nested_key = key.partition(".")
-    free = key in FREE_IF_PRESENT or nested_key in FREE_NESTED.get(section, ())
-    return free or (section in FREE and key not in FIXED)
+    is_free = key in FREE_IF_PRESENT or nested_key in FREE_NESTED.get(section, ())
+    return is_free or (section in FREE_KEYS and key not in FIXED_NESTED)
 
 
 def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -282,7 +282,7 @@ def _check_update(config: RunConfig) -> None:
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Refuse a group-relative estimator if every group would have one trajectory.
+    """Raise an error if a group-relative estimator would have groups of one trajectory only.
 
     Seats of one role form a group, and so do candidates if the estimator uses them.
     """

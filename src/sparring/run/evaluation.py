@@ -11,8 +11,8 @@ Metrics, per game GAME:
                                     play the policy
     illegal_mass/GAME               probability that a reply is illegal, mean over information
                                     states
-    illegal_mass_reached/GAME       the same, with each state weighted by the probability that an
-                                    episode reaches it
+    illegal_mass_reached/GAME       illegal_mass with each state weighted by the probability that
+                                    an episode reaches it
     optimality_gap/GAME             cooperative games: best joint value minus the policy's value
     team_exploitability/GAME        games of teams: how much a team gains by its best joint plan,
                                     mean over teams
@@ -22,8 +22,8 @@ Metrics, per game GAME:
     as_one_exploitability/GAME      games of teams with too many joint plans to enumerate: how much
                                     a team gains as one player that sees all its seats'
                                     observations, mean over teams
-    one_seat_exploitability/GAME/TEAM  the same for one team, named by its roles (seer+villager)
-    as_one_exploitability/GAME/TEAM  the same for one team
+    one_seat_exploitability/GAME/TEAM  for one team, named by its roles (seer+villager)
+    as_one_exploitability/GAME/TEAM  for one team
     match/GAME/BOT/ROLE/...         win and win_or_draw (shares of games), return, with ends of
                                     their 95 % intervals (_low, _high); illegal. Two bots of one
                                     kind are named with their options: mcts(simulations=1000)
@@ -71,7 +71,7 @@ from sparring.league.meta_game import (
     is_two_sided,
     make_two_sides,
     member_payoffs,
-    unmet_note,
+    unplayed_pairs_note,
 )
 from sparring.league.payoffs import Payoffs
 from sparring.measure.agent_spec import AgentSpec, labels
@@ -88,7 +88,7 @@ from sparring.play.players.mixture import MemberMixture
 def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = False) -> Agent:
     """Return the agent that evaluation measures for a run.
 
-    A mixture needs members; without members the published policy is returned. With several
+    Without members there is no mixture, and the published policy is returned. With several
     environments, payoffs are averaged with the environments' weights.
 
     Args:
@@ -97,7 +97,8 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
         answer: ``policy`` or ``average``: the published policy (EMA weights if the run has them);
             ``last``: the learner's weights; or a meta-solver with its options, such as ``nash``:
             its mixture of the league's members.
-        apart: whether each of two sides has a mixture (``league.meta_game.apart_keys``).
+        apart: whether each of two sides has its own mixture
+            (``league.meta_game.apart_keys``).
 
     Raises:
         GameError: the solver cannot solve the meta-game.
@@ -114,7 +115,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
     else:
         weights = {game.name: weight for game, weight in trained_games}
         meta_game = member_payoffs(payoffs, engine.members, weights)
-    notes = [note] if (note := unmet_note(solver, meta_game)) else []
+    notes = [note] if (note := unplayed_pairs_note(solver, meta_game)) else []
     sides_weights = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
     ]
@@ -139,8 +140,9 @@ class Evaluator:
         games: the games, including games of weight 0.
         config: settings of the evaluation.
         oracles: the oracle of each game whose turns it judges, by name of the game.
-        seen: the initial states of training; None: unknown, so all initial states are used.
-        measuring: called with the numbers of finished and of all games, first with 0 finished.
+        seen: the initial states of training; None: they are unknown, so all initial states are
+            used.
+        on_progress: called with the numbers of finished and of all games, first with 0 finished.
     """
 
     def __init__(
@@ -149,10 +151,10 @@ class Evaluator:
         config: EvaluationConfig,
         oracles: Mapping[str, Oracle] | None = None,
         seen: SeenInitialStates | None = None,
-        measuring: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.games, self.config, self.seen = games, config, seen
-        self._measuring = measuring or (lambda num_finished, num_games: None)
+        self._on_progress = on_progress or (lambda num_finished, num_games: None)
         self._starts: dict[str, tuple[Starts, ...]] = {}
         self._judges = {
             name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()
@@ -176,18 +178,18 @@ class Evaluator:
             for name, opponent in zip(names, config.opponents, strict=True)
         ]
 
-    def fresh_notes(self) -> tuple[str, ...]:
+    def new_notes(self) -> tuple[str, ...]:
         """Return the notes since the last call."""
-        new = tuple(self.notes[self._num_notes_returned :])
+        new_notes = tuple(self.notes[self._num_notes_returned :])
         self._num_notes_returned = len(self.notes)
-        return new
+        return new_notes
 
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed in the module's docstring for a policy."""
         metrics: dict[str, float] = {}
         num_finished, num_games = 0, self._num_matches()
         if num_games:
-            self._measuring(0, num_games)
+            self._on_progress(0, num_games)
         for note in policy.notes if isinstance(policy, HasNotes) else ():
             self._note(note, "answer")
         for game in self.games:
@@ -220,7 +222,7 @@ class Evaluator:
         return metrics
 
     def _report_progress(self, num_before: int, num_games: int, num_finished: int) -> None:
-        self._measuring(num_before + num_finished, num_games)
+        self._on_progress(num_before + num_finished, num_games)
 
     def _num_matches(self) -> int:
         games_per_seat = sum(entry.games_per_seat for _, entry, _ in self._opponents)
@@ -237,14 +239,14 @@ class Evaluator:
             )
         return self._starts[game.name]
 
-    def _note(self, note: str, about: str) -> None:
-        if note and about not in self._noted_subjects:
-            self._noted_subjects.add(about)
+    def _note(self, note: str, subject: str) -> None:
+        if note and subject not in self._noted_subjects:
+            self._noted_subjects.add(subject)
             self.notes.append(note)
 
 
 def weights_of_figure(name: str, measured: str) -> str:
-    """Return which weights of a run a metric measures, in words.
+    """Return the weights of a run that a metric measures, in words.
 
     Args:
         name: name of the metric.

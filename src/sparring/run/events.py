@@ -32,7 +32,7 @@ from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-MAX_FAILURES = 3  # failures in a row; then a sink pauses between tries: 2, 4, 8 ... steps
+MAX_FAILURES = 3  # after as many failures in a row, a sink pauses 2, 4, 8 ... steps between tries
 MAX_PAUSE_EXPONENT = 8  # the longest pause is 2**8 steps
 
 
@@ -68,10 +68,10 @@ class Sinks:
     """
 
     def __init__(self, sinks: Sequence[PluginConfig], start: RunStart) -> None:
-        self._open: list[_OpenSink] = []
+        self._open_sinks: list[_OpenSink] = []
         for bound in [sink.bind("run.sinks") for sink in sinks]:
             try:
-                self._open.append(_OpenSink(bound=bound, sink=bound(start)))
+                self._open_sinks.append(_OpenSink(bound=bound, sink=bound(start)))
             except SparringError:
                 self.close()
                 raise
@@ -88,8 +88,8 @@ class Sinks:
 
     def write(self, step: int, figures: Mapping[str, float]) -> int:
         """Write the finite figures of a step to all sinks, and return how many sinks failed."""
-        finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
-        return sum(not self._write_to(open_sink, step, finite) for open_sink in self._open)
+        numbers = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+        return sum(not self._write_to(open_sink, step, numbers) for open_sink in self._open_sinks)
 
     def _write_to(self, open_sink: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
         if open_sink.pause:
@@ -117,8 +117,8 @@ class Sinks:
             )
 
     def close(self) -> None:
-        """Close all sinks, and log those that cannot be closed."""
-        for open_sink in self._open:
+        """Close all sinks, and log the sinks that cannot be closed."""
+        for open_sink in self._open_sinks:
             try:
                 with PluginCall(open_sink.bound):
                     open_sink.sink.close()
@@ -139,7 +139,7 @@ class MetricsWriter:
 
     Args:
         folder: folder of the run.
-        sinks: receive the figures as well; None: no sinks.
+        sinks: also receive the figures; None: no sinks.
     """
 
     def __init__(self, folder: Path, sinks: Sinks | None = None) -> None:
@@ -152,12 +152,12 @@ class MetricsWriter:
             if name == LEAGUE and not path.exists():
                 continue
             lines = [line for line in _lines(path) if line["step"] <= step]
-            if name in (METRICS, TIMING) and (last := lines[-1]["step"] if lines else 0) < step:
+            if name in (METRICS, TIMING) and (end := lines[-1]["step"] if lines else 0) < step:
                 log.warning(
                     "%s is damaged: its figures end at step %d, and those of the steps up to %d "
                     "are lost.",
                     path,
-                    last,
+                    end,
                     step,
                 )
             data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
@@ -170,8 +170,8 @@ class MetricsWriter:
         Raises:
             RunError: the disk is full or not writable.
         """
-        failed = self._sinks.write(step, {**metrics, **timing}) if self._sinks is not None else 0
-        timing = {**timing, "failed_sinks": failed} if failed else timing
+        failures = self._sinks.write(step, {**metrics, **timing}) if self._sinks is not None else 0
+        timing = {**timing, "failed_sinks": failures} if failures else timing
         for name, values in ((METRICS, metrics), (TIMING, timing)):
             self._append(
                 name, {"step": step, **{key: _json_number(value) for key, value in values.items()}}
@@ -228,13 +228,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of figures without text, lists and absurdly large numbers."""
+    """Return the lines of a file of figures, without texts, lists and implausible numbers."""
     return [
         {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
     ]
 
 
-def damaged_after(path: Path) -> int | None:
+def readable_until(path: Path) -> int | None:
     """Return the last readable step of a damaged metrics file; None if it is not damaged."""
     if not path.is_file():
         return None
@@ -259,7 +259,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         try:
             line = parse_json(text)
         except ValueError:
-            return  # half-written at a kill; later lines are not trusted either
+            return  # half-written when the process was killed; later lines are not trusted
         if (
             isinstance(line, dict)
             and type(line.get("step")) is int
@@ -273,36 +273,36 @@ def _json_number(value: float) -> float | None:
 
 
 START_RECORDS = 5  # a metric's start value is the mean of its first 5 records
-UNRECORDED_AFTER = 10  # steps after which an unrecorded metric counts as a mistake
-_LEGAL = (
+UNRECORDED_AFTER = 10  # a metric without record at this step counts as a mistake
+_MORE_LEGAL_REPLIES = (
     "start from legal play (warmup.updates), let an illegal reply cost more "
     "(environments.0.illegal), lower learner.learning_rate"
 )
-_LONG = (
+_SHORTER_REPLIES = (
     "raise rollout.max_new_tokens, or let long replies cost something (a reward on the reply's "
     "length)"
 )
-_GROUPS = (
+_MORE_VARIED_GROUPS = (
     "a larger rollout.group_size, a higher temperature, starts and opponents that are neither too "
     "easy nor too hard"
 )
-_RATIO = (
+_SMALLER_RATIOS = (
     "a lower learner.learning_rate, fewer epochs or minibatches; truncated importance weights if "
     "sampler and learner differ"
 )
-_PRECISION = (
+_EQUAL_LOGPROBS = (
     "sampler and learner disagree about the same weights: check precision, temperature and "
     "truncation"
 )
 REMEDIES = {  # first part of a metric's name -> usual remedy
-    "legal_rate": _LEGAL,
-    "unparsable_rate": _LEGAL,
-    "truncated_rate": _LONG,
+    "legal_rate": _MORE_LEGAL_REPLIES,
+    "unparsable_rate": _MORE_LEGAL_REPLIES,
+    "truncated_rate": _SHORTER_REPLIES,
     "overlong_rate": (
         "raise model.context, let replies or the history be shorter (rollout.max_new_tokens, "
         "renderer.history=strip)"
     ),
-    "reply_tokens": _LONG,
+    "reply_tokens": _SHORTER_REPLIES,
     "seat_asymmetry": (
         "snapshots or fixed opponents besides the mirror (matchmaker mixed), more entropy, an "
         "earlier checkpoint"
@@ -311,16 +311,16 @@ REMEDIES = {  # first part of a metric's name -> usual remedy
         "unless the game is solved: snapshots or fixed opponents (matchmaker mixed), more "
         "entropy, larger groups"
     ),
-    "group_equal_share": _GROUPS,
-    "group_deviation": _GROUPS,
+    "group_equal_share": _MORE_VARIED_GROUPS,
+    "group_deviation": _MORE_VARIED_GROUPS,
     "sampled_entropy": (
         "a larger or slower fading entropy bonus, a lower learner.learning_rate, a KL penalty "
         "towards the start"
     ),
-    "ratio_tail": _RATIO,
-    "ratio_p99": _RATIO,
-    "logprob_difference_max": _PRECISION,
-    "logprob_difference_mean": _PRECISION,
+    "ratio_tail": _SMALLER_RATIOS,
+    "ratio_p99": _SMALLER_RATIOS,
+    "logprob_difference_max": _EQUAL_LOGPROBS,
+    "logprob_difference_mean": _EQUAL_LOGPROBS,
     "nash_conv": (
         "a larger weight of the magnet (legal_magnet), a lower learner.learning_rate; the best "
         "checkpoint is an earlier one"
@@ -334,7 +334,7 @@ REMEDIES = {  # first part of a metric's name -> usual remedy
         "checkpoint"
     ),
 }
-OTHERWISE = "see docs/health.md, and `sparring explain METRIC`"
+DEFAULT_REMEDY = "see docs/health.md, and `sparring explain METRIC`"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -343,8 +343,8 @@ class HealthFinding:
 
     step: int
     metric: str
-    value: float | None  # None: not a number, or never recorded
-    stops: bool
+    value: float | None  # None: not a finite number, or never recorded
+    stops: bool  # whether the run stops
     message: str
 
     def event(self) -> dict[str, Any]:
@@ -378,8 +378,8 @@ class HealthMonitor:
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._starts: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
-        self._best: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
+        self._first: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
+        self._best_values: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
         self._recorded: set[int] = set()  # rules whose metric has been recorded
         self._reported: set[tuple[int, str]] = set()  # rules and metrics with a finding
         for line in lines:
@@ -394,13 +394,13 @@ class HealthMonitor:
             names = sorted(
                 name
                 for name in metrics
-                if matches(rule.metric, without_policy(name, self._policies)) or name == rule.metric
+                if fits(rule.metric, without_policy(name, self._policies)) or name == rule.metric
             )
             if names:
                 self._recorded.add(index)
             elif index not in self._recorded and step == UNRECORDED_AFTER and not rule.if_recorded:
                 findings.append(_missing_metric_finding(rule, step))
-            for name in names if step > first_steps(rule, self._steps) else ():
+            for name in names if step > num_ignored_steps(rule, self._steps) else ():
                 bounds = self._bounds((index, name), rule, metrics[name])
                 key = (index, name)
                 if bounds is not None and self._is_new_finding(key, bounds, metrics[name]):
@@ -423,20 +423,20 @@ class HealthMonitor:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
-        start = self._starts.setdefault(key, [])
-        if len(start) < START_RECORDS:
-            start.extend([value] if value is not None and math.isfinite(value) else [])
+        first_values = self._first.setdefault(key, [])
+        if len(first_values) < START_RECORDS:
+            first_values.extend([value] if value is not None and math.isfinite(value) else [])
             return None
-        return _scale_bounds(rule, sum(start) / START_RECORDS)
+        return _scale_bounds(rule, sum(first_values) / START_RECORDS)
 
     def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        best = self._best.get(key)
+        best = self._best_values.get(key)
         if value is None or not math.isfinite(value):
             return _scale_bounds(rule, best or 0.0)
-        better = min if rule.above is not None else max
-        self._best[key] = value if best is None else better(best, value)
+        choose_best = min if rule.above is not None else max
+        self._best_values[key] = value if best is None else choose_best(best, value)
         return None if best is None else _scale_bounds(rule, best)
 
     def _is_new_finding(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
@@ -471,13 +471,13 @@ def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
     )
 
 
-def first_steps(rule: HealthRule, num_steps: int) -> float:
+def num_ignored_steps(rule: HealthRule, num_steps: int) -> float:
     """Return the number of steps that a rule ignores at the start of a run."""
     return rule.after_step * num_steps if rule.after_step < 1 else rule.after_step
 
 
-def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a pattern, where a part in capitals fits any part."""
+def fits(pattern: str, name: str) -> bool:
+    """Return whether a metric's name fits a pattern; a part in capitals fits any part."""
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)
         for part in pattern.split("/")
@@ -500,13 +500,13 @@ def _finding(
     finite_value = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
     streak = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
-    state = (
+    observation = (
         f"{name} is {finite_value:.4g} at step {step}: {bound}{streak}"
         if finite_value is not None
         else f"{name} is no number at step {step}"
     )
     first_part = without_policy(name, policies).split("/")[0]
-    message = f"{state}. Usual remedy: {REMEDIES.get(first_part, OTHERWISE)}."
+    message = f"{observation}. Usual remedy: {REMEDIES.get(first_part, DEFAULT_REMEDY)}."
     return HealthFinding(step=step, metric=name, value=finite_value, stops=stops, message=message)
 
 

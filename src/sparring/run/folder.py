@@ -8,7 +8,7 @@ overwrites an old one.
 An overwritten run folder passes through these states; one rename leads to the next:
 
     old run             its entries move into ``.replacing/``
-    old run aside       ``.replaced/`` holds the old run, and the folder the new run
+    both runs           ``.replaced/`` holds the old run, and the folder holds the new run
     new run             the new run has a checkpoint, and ``.replaced/`` is deleted
 
 The process that holds the folder's lock calls ``settle`` to leave the middle state, also after a
@@ -41,32 +41,32 @@ from sparring.core.files import (
 from sparring.run import checkpoint
 from sparring.run.checkpoint import Checkpoint
 
-MOVING, ASIDE = ".replacing", ".replaced"
-_GONE = f"{TEMPORARY}replaced"
+PARTLY_REPLACED, REPLACED_RUN = ".replacing", ".replaced"
+_DELETED_RUN = f"{TEMPORARY}replaced"
 
 
 def is_unsettled(path: Path) -> bool:
     """Return whether a run folder holds entries of a run that is being replaced."""
-    return any((path / name).exists() for name in (MOVING, ASIDE, _GONE))
+    return any((path / name).exists() for name in (PARTLY_REPLACED, REPLACED_RUN, _DELETED_RUN))
 
 
-def move_run_aside(path: Path, staying: Collection[str]) -> None:
-    """Move all entries of a run folder aside for a new run, except those named in ``staying``."""
+def move_run_aside(path: Path, kept_names: Collection[str]) -> None:
+    """Move all entries of a run folder aside for a new run, except ``kept_names``."""
     with disk_errors(path):
-        (path / MOVING).mkdir()
+        (path / PARTLY_REPLACED).mkdir()
         for entry in sorted(path.iterdir()):
-            if entry.name not in (*staying, MOVING):
-                os.rename(entry, path / MOVING / entry.name)
-        os.rename(path / MOVING, path / ASIDE)
+            if entry.name not in (*kept_names, PARTLY_REPLACED):
+                os.rename(entry, path / PARTLY_REPLACED / entry.name)
+        os.rename(path / PARTLY_REPLACED, path / REPLACED_RUN)
         sync_folder(path)
 
 
-def settle(path: Path, staying: Collection[str]) -> bool:
+def settle(path: Path, kept_names: Collection[str]) -> bool:
     """Delete the run that was moved aside if the new one has a checkpoint; else move it back.
 
     Args:
         path: the run folder, locked by the caller.
-        staying: names of the entries that belong to neither run.
+        kept_names: names of the entries that belong to neither run.
 
     Returns:
         Whether the old run was moved back.
@@ -74,28 +74,28 @@ def settle(path: Path, staying: Collection[str]) -> bool:
     if not is_unsettled(path):
         return False
     with disk_errors(path):
-        if (path / ASIDE).exists():
+        if (path / REPLACED_RUN).exists():
             if checkpoint.steps(path):
-                shutil.rmtree(path / _GONE, ignore_errors=True)
-                os.rename(path / ASIDE, path / _GONE)
+                shutil.rmtree(path / _DELETED_RUN, ignore_errors=True)
+                os.rename(path / REPLACED_RUN, path / _DELETED_RUN)
             else:
-                clear(path, (*staying, ASIDE))
-                os.rename(path / ASIDE, path / MOVING)
+                delete_entries(path, (*kept_names, REPLACED_RUN))
+                os.rename(path / REPLACED_RUN, path / PARTLY_REPLACED)
             sync_folder(path)
-        shutil.rmtree(path / _GONE, ignore_errors=True)
-        if not (path / MOVING).exists():
+        shutil.rmtree(path / _DELETED_RUN, ignore_errors=True)
+        if not (path / PARTLY_REPLACED).exists():
             return False
-        for entry in sorted((path / MOVING).iterdir()):
+        for entry in sorted((path / PARTLY_REPLACED).iterdir()):
             os.rename(entry, path / entry.name)
-        (path / MOVING).rmdir()
+        (path / PARTLY_REPLACED).rmdir()
         sync_folder(path)
     return True
 
 
-def clear(path: Path, staying: Collection[str]) -> None:
-    """Delete all entries of a folder except those named in ``staying``."""
+def delete_entries(path: Path, kept_names: Collection[str]) -> None:
+    """Delete all entries of a folder except ``kept_names``."""
     for entry in sorted(path.iterdir()):
-        if entry.name in staying:
+        if entry.name in kept_names:
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -107,7 +107,7 @@ log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
 PLAYED_FOLDER = "played"  # episodes that people played against the run
-STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder that a new run does not replace
+KEPT_NAMES = (MARKER, LOCK, HOLDER)  # entries that a new run does not replace
 FORMAT = 1
 
 
@@ -127,10 +127,10 @@ class RunFolder:
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool = False) -> None:
-        """Check that a new run may be made in a folder, without changes.
+        """Check that a new run may be made in a folder, without changing the folder.
 
         Raises:
-            RunError: the folder holds other files, or a run while ``overwrite`` is off.
+            RunError: the folder holds other files, or it holds a run and ``overwrite`` is false.
         """
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder with --run.")
@@ -154,11 +154,11 @@ class RunFolder:
             path: a folder that is missing, empty, or a run folder that may be overwritten.
             config_yaml: the resolved configuration.
             overwrite: whether to replace an existing run. Entering the context moves the old run
-                aside. The first checkpoint of the new run deletes it. If the context ends before
-                that, the old run is moved back.
+                aside. The first checkpoint of the new run deletes the old run. If the context ends
+                before, the old run is moved back.
 
         Raises:
-            RunError: the folder holds other files, or a run while ``overwrite`` is off.
+            RunError: the folder holds other files, or it holds a run and ``overwrite`` is false.
             LockedError: another process uses the existing run.
         """
         cls.check_free(path, overwrite=overwrite)
@@ -166,17 +166,17 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
         folder._is_new = True
-        with cls(path) as locked:
+        with cls(path) as locked_folder:
             cls.check_free(path, overwrite=overwrite)  # again, now that the folder is locked
             if not _has_no_run(path):
                 folder._replacement = config_yaml
             else:
-                locked._write_new_run(config_yaml)
+                locked_folder._write_new_run(config_yaml)
         return folder
 
     def _write_new_run(self, config_yaml: str) -> None:
         with disk_errors(self.path):
-            clear(self.path, STAYING)
+            delete_entries(self.path, KEPT_NAMES)
         # the marker first, so that a kill leaves a recognisable run folder
         write_json_atomic(self.path / MARKER, {"format": FORMAT})
         write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
@@ -186,7 +186,7 @@ class RunFolder:
         """Return an existing run folder.
 
         Raises:
-            RunError: the folder is missing, is not a run folder, or has an unknown format.
+            RunError: the folder is missing or not a run folder, or its format is unknown.
         """
         if not path.is_dir():
             raise RunError(
@@ -279,7 +279,7 @@ class RunFolder:
         if self._replacement is None:
             return
         self.settle()
-        move_run_aside(self.path, STAYING)
+        move_run_aside(self.path, KEPT_NAMES)
         write_bytes_atomic(self.path / CONFIG, self._replacement.encode())
         self._replacement = None
 
@@ -291,7 +291,7 @@ class RunFolder:
         Returns:
             Whether the old run was moved back.
         """
-        is_moved_back = settle(self.path, STAYING)
+        is_moved_back = settle(self.path, KEPT_NAMES)
         if is_moved_back:
             log.warning(
                 "%s holds the old run again, as the new one saved no checkpoint.",
@@ -308,7 +308,7 @@ class RunFolder:
     def __exit__(self, *error: object) -> None:
         try:
             if not self.settle() and self._is_new and any(error) and not has_trained(self.path):
-                clear(self.path, STAYING)  # so that the same command works again
+                delete_entries(self.path, KEPT_NAMES)  # so that the same command works again
         finally:
             (self.path / HOLDER).unlink(missing_ok=True)
             self._lock.release()
@@ -345,5 +345,5 @@ def has_trained(path: Path) -> bool:
 def _has_no_run(path: Path) -> bool:
     """Return whether a folder is empty, or has only files of an interrupted creation."""
     return all(
-        entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
+        entry.name in KEPT_NAMES or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
     )

@@ -32,9 +32,9 @@ class LeagueRecord:
         members: parent and tag of each snapshot whose parent is not its predecessor.
         age: number of steps that each learner has learned since its last snapshot.
         origin: the snapshot from which each learner continued.
-        anew: learners that restart in the next step.
+        anew: learners that restart before the next step.
         returns: mean return of each step since the last snapshot, if a schedule needs it.
-        live: the only learner that learns now; empty: all learn.
+        live: the only learner that learns now; empty: all learners learn.
     """
 
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
         state: state at the start of the run, or from the checkpoint.
 
     Returns:
-        The state; if learners take turns, the first one is set.
+        The state; if learners take turns, it has the first learner.
     """
     if state.step:
         return state
@@ -85,7 +85,7 @@ def league_step(
     methods: Methods,
     state: RunState,
     episodes: Iterable[Episode] = (),
-    note: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
+    notify: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
 ) -> RunState:
     """Take a snapshot of each learner for which one is due.
 
@@ -95,10 +95,10 @@ def league_step(
         methods: the run's plug-ins.
         state: state after the step.
         episodes: the episodes of the step.
-        note: called with the step and a line for each new snapshot.
+        notify: called with the step and a line for each new snapshot.
 
     Returns:
-        The state, without the results of dropped snapshots and with new results among members.
+        The state; its payoff book lacks dropped snapshots, and has new results among members.
 
     Raises:
         RolloutError: the members' episodes fail.
@@ -109,8 +109,8 @@ def league_step(
     names = [record.live] if record.live else learners
     record = _count_step(config, methods, state, record, names, episodes)
     due_names = [name for name in names if _is_due(config, engine, methods, state, record, name)]
-    if note is not None:
-        note(state.step, [_snapshot_line(config, state, record, name) for name in due_names])
+    if notify is not None:
+        notify(state.step, [_snapshot_line(config, state, record, name) for name in due_names])
     for name in due_names:
         record = _take_snapshot(config, engine, methods, state, record, name)
     if due_names:
@@ -118,9 +118,9 @@ def league_step(
         state = state.remembering(payoffs=book.to_json())
     if due_names and record.live:
         record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
-    present = {str(member) for member in engine.members}
-    remaining = {name: origin for name, origin in record.members.items() if name in present}
-    return state.remembering(**{LEAGUE: replace(record, members=remaining).to_json()})
+    present_names = {str(member) for member in engine.members}
+    parents = {name: origin for name, origin in record.members.items() if name in present_names}
+    return state.remembering(**{LEAGUE: replace(record, members=parents).to_json()})
 
 
 def _count_step(
@@ -136,20 +136,20 @@ def _count_step(
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            mean = _mean_return(
-                LEARNER.for_policy(name), episodes, several=bool(config.league.learners)
+            mean_return = _mean_return(
+                LEARNER.for_policy(name), episodes, has_several=bool(config.league.learners)
             )
-            returns[name] = [*returns.get(name, ()), *mean]
+            returns[name] = [*returns.get(name, ()), *mean_return]
     return replace(record, age=age, returns=returns)
 
 
-def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], several: bool) -> list[float]:
+def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], has_several: bool) -> list[float]:
     returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (player if several else player.for_policy(MAIN)) == learner
+        if trained and (player if has_several else player.for_policy(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -202,14 +202,16 @@ def _take_snapshot(
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
-        others=[m for m in engine.members if m in permanent or m.name != new_member.name],
+        permanent_members=[
+            m for m in engine.members if m in permanent or m.name != new_member.name
+        ],
     )
-    survivors = methods.keeping(request, progress=state.step / config.steps)
+    kept_members = methods.keeping(request, progress=state.step / config.steps)
     for member in request.members:
-        if member not in survivors:
+        if member not in kept_members:
             engine.drop_member(member)
     draw = engine.root.child("restart").child(state.step).child(name).uniform(0)
-    anew = draw < league.restart_of(name)
+    restarts = draw < league.restart_of(name)
     members = dict(record.members)
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
@@ -222,16 +224,16 @@ def _take_snapshot(
         record,
         members=members,
         age={**record.age, name: 0},
-        origin={**record.origin, name: str(start if anew else new_member)},
+        origin={**record.origin, name: str(start if restarts else new_member)},
         returns={**record.returns, name: ()} if name in record.returns else record.returns,
-        anew=(*record.anew, name) if anew else record.anew,
+        anew=(*record.anew, name) if restarts else record.anew,
     )
 
 
 def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Reset marked learners to their initial weights, at the beginning of a step.
+    """Reset the learners in ``LeagueRecord.anew`` to their initial weights, before a step.
 
-    So the step of a snapshot is evaluated and saved before the reset.
+    The reset comes after the snapshot's step, so that this step is evaluated and saved before.
 
     Args:
         config: the run's configuration.
@@ -246,9 +248,9 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         record = replace(record, anew=(MAIN,))  # for older checkpoints without a record
     if not record.anew:
         return state
-    cleared: dict[str, Any] = {"replay": ReplayBuffer()}
+    empty_states: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
         engine.restart(START.for_policy(name))
         policies = (name,) if config.league.learners else engine.learners
-        cleared |= {owner_of(policy): {} for policy in policies}
-    return state.remembering(**cleared, **{LEAGUE: replace(record, anew=()).to_json()})
+        empty_states |= {owner_of(policy): {} for policy in policies}
+    return state.remembering(**empty_states, **{LEAGUE: replace(record, anew=()).to_json()})

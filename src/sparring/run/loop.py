@@ -5,7 +5,7 @@
 
 Config, seed and code determine a run; its whole state is in the engine and in one RunState, and a
 checkpoint holds both. Random streams have no state. A resumed run first removes the lines written
-after its checkpoint. So it ends with the same weights and metrics as a run without a kill.
+after its checkpoint. So it ends with the same weights and metrics as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparring.league.meta_game import apart_keys
 from sparring.measure.initial_states import SeenInitialStates
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_checks import SAVED, binding_settings, write_configuration
+from sparring.run.config_checks import SAVED, fixed_settings, write_configuration
 from sparring.run.evaluation import Evaluator, answer_of
 from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stop_message
 from sparring.run.folder import RunFolder
@@ -70,13 +70,13 @@ def train(
     *,
     resume: bool = False,
     watch: Callable[[StepReport], None] | None = None,
-    warming: Callable[[WarmupReport], None] | None = None,
-    measuring: Callable[[int, int], None] | None = None,
+    on_warmup: Callable[[WarmupReport], None] | None = None,
+    on_evaluation: Callable[[int, int], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> RunSummary:
-    """Train until all steps are done, a stop is requested or a health rule asks for one.
+    """Train until all steps are done, or a caller or a health rule stops the run.
 
-    Every return leaves a checkpoint to resume from.
+    Whenever the function returns, the folder has a checkpoint to resume from.
 
     Args:
         config: the resolved configuration.
@@ -85,9 +85,9 @@ def train(
         resume: whether to resume from the folder's last good checkpoint, or from the start if
             there is none.
         watch: called after every step.
-        warming: called after every update of the warm-up.
-        measuring: called with the number of finished games of an evaluation, and their total.
-        stop: checked after every step and every warm-up update.
+        on_warmup: called after every update of the warm-up.
+        on_evaluation: called with the number of finished games of an evaluation, and of all games.
+        stop: checked after every step, and before every update of the warm-up.
 
     Raises:
         RunError: the folder cannot be written or read.
@@ -96,19 +96,19 @@ def train(
     """
     games = [game for game, _ in engine.environments]
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, on_evaluation)
     state, saved_path, notes = _restore(config, engine, folder, resume)
-    current_step, halt = 0, ""  # step 0: the warm-up
+    current_step, halt = 0, ""  # step 0: the warm-up; text of a rule that stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
     source = step_source(config, engine, methods)
-    latest: dict[str, float] = writer.latest()
+    last_metrics: dict[str, float] = writer.latest()
     monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
     try:
         if state.step == 0:
-            warm_up(config, engine, watch=warming, stop=stop)
+            warm_up(config, engine, watch=on_warmup, stop=stop)
         state = begin_league(config, engine, state)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             step_start, current_step = time.perf_counter(), state.step + 1
@@ -129,10 +129,11 @@ def train(
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
             writer.write(step, metrics, timing)
-            latest.update(metrics)
+            last_metrics.update(metrics)
             findings = monitor.observe(step, metrics)
             writer.record(step, [finding.event() for finding in findings])
-            warnings, halt = tuple(finding.message for finding in findings), stop_message(findings)
+            warnings = tuple(finding.message for finding in findings)
+            halt = stop_message(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
                 saved_path = save(config, engine, folder, state, saved_path)
             if watch is not None:
@@ -143,7 +144,7 @@ def train(
                     seconds=time.perf_counter() - step_start,
                     games=len(outcome.episodes),
                     timing=timing,
-                    notes=(*notes, *evaluator.fresh_notes()),
+                    notes=(*notes, *evaluator.new_notes()),
                     warnings=warnings,
                 )
                 watch(report)
@@ -151,21 +152,21 @@ def train(
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
-        where = f"{_describe_step(config, current_step)} {checkpoint.describe_latest(folder.path)}"
-        raise type(error)(f"{error} {where}") from error
+        note = f"{_describe_step(config, current_step)} {checkpoint.describe_latest(folder.path)}"
+        raise type(error)(f"{error} {note}") from error
     finally:
         writer.close()
     return RunSummary(
         steps=state.step,
         finished=state.step >= config.steps,
-        metrics=latest,
+        metrics=last_metrics,
         folder=folder.path,
         stopped_by=halt,
     )
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return the source that plays steps ahead of the learner; None: no step is played ahead."""
+    """Return the source of steps that are played ahead of the learner; None: none are."""
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None
@@ -175,8 +176,8 @@ def _describe_step(config: RunConfig, step: int) -> str:
     if not step:
         return "This happened in the warm-up."
     rate = parse(config.learner.learning_rate)((step - 1) / config.steps)
-    of_steps = f"step {step} of {config.steps}"
-    return f"This happened in {of_steps}, where learner.learning_rate is {rate:g}."
+    step_text = f"step {step} of {config.steps}"
+    return f"This happened in {step_text}, where learner.learning_rate is {rate:g}."
 
 
 def save(
@@ -192,7 +193,7 @@ def save(
 
     def write(target: Path) -> None:
         engine.save(target, earlier)
-        state.save(target, **{SAVED: binding_settings(config)})
+        state.save(target, **{SAVED: fixed_settings(config)})
 
     path = checkpoint.save(
         folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier
@@ -215,7 +216,7 @@ def _restore(
         )
     engine.restore(latest.path)
     return (
-        RunState.restored(latest.path, latest.step, latest.state, apart=frozenset({SAVED})),
+        RunState.restored(latest.path, latest.step, latest.state, ignored_keys=frozenset({SAVED})),
         latest.path,
         latest.notes,
     )

@@ -32,24 +32,24 @@ from sparring.play.team import rollout_teams
 
 
 def with_exact(
-    config: RunConfig, engine: Engine, book: Payoffs, *, itself: bool = False
+    config: RunConfig, engine: Engine, book: Payoffs, *, self_play: bool = False
 ) -> Payoffs:
     """Return the book with exact results for all pairs of members without one.
 
     A member does not change, so each pair is computed once. As in episodes among members, the first
-    member of a pair plays the first side, and the second one plays all other seats.
+    member of a pair plays the first side, and the second member plays all other seats.
 
     Args:
         config: the run's configuration.
         engine: the run's models.
         book: the book so far.
-        itself: whether to add each member's result against itself.
+        self_play: whether to add each member's result against itself.
 
     Raises:
-        GameError: an environment or a policy allows no exact values; see ``check_exact``.
+        GameError: exact values are not possible; see ``check_exact``.
     """
     several_learners = bool(config.league.learners)
-    self_pairs = [(m, m) for m in engine.members] if itself else []
+    self_pairs = [(m, m) for m in engine.members] if self_play else []
     for game in _environments_with_sides(engine):
         pairs = [
             pair
@@ -63,7 +63,7 @@ def with_exact(
             probabilities[member] = query_policy(scorer, states)[0]
         results: dict[Row, Results] = {}
         for pair in pairs:
-            results |= pair_results(game, states, pair, probabilities, apart=several_learners)
+            results |= pair_results(game, states, pair, probabilities, by_policy=several_learners)
         book = book.with_exact(results)
     return book
 
@@ -74,9 +74,9 @@ def pair_results(
     pair: tuple[PlayerRef, PlayerRef],
     policies: Mapping[PlayerRef, Sequence[FloatArray]],
     *,
-    apart: bool = False,
+    by_policy: bool = False,
 ) -> dict[Row, Results]:
-    """Return the exact results of two members; the first one plays the first side.
+    """Return the exact results of two members; the first member plays the first side.
 
     With reach(z) the probability of a terminal history z, and u(z) the payoff of the player's side,
 
@@ -89,17 +89,17 @@ def pair_results(
         states: result of ``enumerate_info_states(game)``.
         pair: two members.
         policies: both members' probabilities of the legal actions in each information state.
-        apart: as in ``Payoffs.after``.
+        by_policy: as in ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
     first_side = seats_by_player(teams)[0]
-    seated = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
-    rows = [policies[seated[seat]][state] for state, seat in enumerate(states.seats.tolist())]
+    players = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
+    rows = [policies[players[seat]][state] for state, seat in enumerate(states.seats.tolist())]
     reach = history_reach(states, rows)[states.tree.terminal]
     is_cooperative = len(seats_by_team(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in seats_by_player(teams)]
     row_results: dict[Row, list[Results]] = {}
-    for row, own_side, other_side in pair_rows(game.name, seated, teams, apart):
+    for row, own_side, other_side in pair_rows(game.name, players, teams, by_policy):
         if row.player != row.opponent or pair[0] == pair[1]:
             u, v = payoffs[own_side], payoffs[other_side]
             result = _results(reach, u, v, can_win=not is_cooperative)
@@ -158,13 +158,13 @@ def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) 
         v: payoff of the other side, [Z].
         can_win: whether the environment has a winner.
     """
-    larger = np.maximum(np.abs(u), np.abs(v))
-    equal = np.abs(u - v) <= np.maximum(TOLERANCE * larger, TOLERANCE)
-    win, loss = (reach[~equal & (u > v)].sum(), reach[~equal & (u < v)].sum())
+    largest = np.maximum(np.abs(u), np.abs(v))
+    is_draw = np.abs(u - v) <= np.maximum(TOLERANCE * largest, TOLERANCE)
+    win, loss = (reach[~is_draw & (u > v)].sum(), reach[~is_draw & (u < v)].sum())
     return Results(
         games=1,
         wins=float(win) if can_win else 0,
-        draws=float(reach[equal].sum()) if can_win else 0,
+        draws=float(reach[is_draw].sum()) if can_win else 0,
         losses=float(loss) if can_win else 0,
         returns=float(reach @ u),
         exact=True,
@@ -192,24 +192,24 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     """Return the book with the results of ``league.plays`` more episodes in each environment.
 
     The pair with the fewest episodes plays next; its members take turns at the first side. With
-    ``focus``, this holds in the first of four rounds. Before each later round the meta-strategy is
-    solved, and the pair furthest below its share plays next (``league.focus``). With
-    ``plays: exact`` no episode is played, and the results are exact.
+    ``focus``, this holds only in the first of four rounds. Before each later round the
+    meta-strategy is solved, and the pair furthest below its share plays next (``league.focus``).
+    With ``plays: exact`` no episode is played, and the results are exact.
 
     Args:
         config: the run's configuration.
         engine: the run's models.
         book: the payoffs of the earlier episodes.
-        step: number of finished steps; it and the run's seed determine every random draw.
+        step: number of finished steps; this and the run's seed determine every random draw.
 
     Raises:
         RolloutError: an episode fails beyond its retries.
         GameError: exact results are not possible (see ``check_exact``), or with ``focus`` the
             meta-solver cannot solve the meta-game.
     """
-    plays, itself = config.league.plays, bool(apart_keys(config))
+    plays, self_play = config.league.plays, bool(apart_keys(config))
     if plays == EXACT:
-        return with_exact(config, engine, book, itself=itself)
+        return with_exact(config, engine, book, self_play=self_play)
     root = engine.root.child("payoffs").child(step)
     for game_index, (game, weight) in enumerate(engine.environments):
         sides = seats_by_player(tuple(teams_of(game)))
@@ -217,7 +217,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             continue
         for start, end in _round_ranges(plays, config.league.focus):
             shares = _pair_shares(config, engine, book, game) if start else None
-            pairs = next_pairs(book, engine.members, game.name, shares, itself=itself)
+            pairs = next_pairs(book, engine.members, game.name, shares, self_play=self_play)
             numbered_pairs = zip(range(start, end), pairs, strict=False)
             specs = [
                 _spec(game, sides, pair, number, root.child(game_index))
@@ -227,7 +227,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             several_learners = bool(config.league.learners)
             book = book.after(
-                rollout.require_any().episodes, {game.name: teams_of(game)}, apart=several_learners
+                rollout.require_any().episodes,
+                {game.name: teams_of(game)},
+                by_policy=several_learners,
             )
     return book
 
@@ -238,7 +240,7 @@ def next_pairs(
     environment: str,
     shares: Sequence[float] | None = None,
     *,
-    itself: bool = False,
+    self_play: bool = False,
 ) -> Iterator[Pair]:
     """Yield the next pairs of members, endlessly; yield none if there is only one member.
 
@@ -248,12 +250,13 @@ def next_pairs(
         environment: label of the environment.
         shares: each pair's share of all episodes, in the order of ``itertools.combinations(members,
             2)``; None: equal shares.
-        itself: whether each member also plays itself, as often as it plays another on one side.
+        self_play: whether each member also plays itself, as often as it plays another member
+            from one side.
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     weights = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
-    if itself:  # a member's game with itself counts once for each side
+    if self_play:  # a member's game with itself counts once for each side
         pairs += [(m, m) for m in members]
         counts += [book.results(m, m, environment=environment).games for m in members]
         weights += [sum(weights) / max(len(weights), 1) or 1.0] * len(members)
@@ -303,8 +306,8 @@ def check_league(
         engine: the engine with environments and learners; None: exact values are not checked.
 
     Raises:
-        ConfigError: a two-sided solver or ``sides: apart`` meets another number of sides,
-            ``league.plays`` asks for impossible exact values, or ``league.focus`` has no solver.
+        ConfigError: a solver or ``sides: apart`` is for two sides, and an environment has others,
+            ``league.plays: exact`` is impossible, or ``league.focus`` has no solver.
     """
     if config.league.plays == EXACT and engine is not None:
         check_exact(config, engine)
@@ -316,31 +319,31 @@ def check_league(
         )
     environments = list(environments)
     _check_apart(config, environments)
-    trained = [game for game, weight in environments if weight]
-    for where, solver in solvers.items():
-        check_sides(solver, trained, where)
+    trained_games = [game for game, weight in environments if weight]
+    for key, solver in solvers.items():
+        check_sides(solver, trained_games, key)
         needs_payoffs = solver.plugin.declarations.READS_PAYOFFS
         if needs_payoffs and config.league.every and not config.league.plays:
             log.warning(
                 "%s: members never play each other, as league.plays is 0, so %s takes all payoffs "
                 "as 0; write league.plays: 500, for example, or exact.",
-                where,
+                key,
                 solver.plugin.name,
             )
 
 
 def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
-    """Refuse ``sides: apart`` in an environment without exactly two sides.
+    """Check that with ``sides: apart`` every environment has exactly two sides.
 
-    If a mixture per side is measured, held-out environments are evaluated, so they count too.
+    Held-out environments count only if a mixture per side is evaluated in them.
     """
     is_mixture = config.league.answer not in NON_MIXTURE_ANSWERS
-    for where in apart_keys(config):
+    for key in apart_keys(config):
         for game, weight in environments:
-            sides = len(seats_by_player(tuple(teams_of(game))))
-            if sides != 2 and (weight or is_mixture):
+            num_sides = len(seats_by_player(tuple(teams_of(game))))
+            if num_sides != 2 and (weight or is_mixture):
                 note = "" if weight else " (held out, and measured)"
                 raise ConfigError(
-                    f"{where}: apart is for two sides, and {game.name!r}{note} has {sides}; write "
-                    "sides: together, or leave the environment out."
+                    f"{key}: apart is for two sides, and {game.name!r}{note} has {num_sides}; "
+                    "write sides: together, or leave the environment out."
                 )

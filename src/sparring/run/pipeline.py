@@ -2,16 +2,17 @@
 
 Pinned order. The episodes of step s begin once the learner has finished step s - lag - 1; they use
 the weights, the league, the curriculum and the payoff book of that moment. So configuration and
-seed determine them, however long workers and learner take. A step is open from its beginning until
-the learner takes it. A checkpoint holds the inputs of open steps; a resumed run plays them again.
+seed determine the episodes, however long workers and learner take. A step is open from its
+beginning until the learner takes it. A checkpoint holds the inputs of open steps; a resumed run
+plays them again.
 
 Fresh order. A step learns from the episodes that arrive first, whenever they were issued. The
 unfinished episodes fill ``scale.lag`` + 1 steps. Episodes that arrive during an update wait for the
 next step. A group is withheld if a turn is staler than ``scale.lag`` when a step takes it. Withheld
-groups are recorded, and update payoff book and curriculum, but no loss uses them.
+groups are recorded, and update payoff book and curriculum, but are not trained on.
 
 A checkpoint holds the groups that have arrived. Unfinished episodes are lost when the process ends,
-and counted as lost: ``issued.json`` in the run folder has the number of issued episodes.
+and count as lost: ``issued.json`` in the run folder has the number of issued episodes.
 
 Metrics of all episodes since the run began:
     issued_games            episodes issued to workers, counted at each issue
@@ -19,11 +20,11 @@ Metrics of all episodes since the run began:
     withheld_games          episodes that were too stale when a step took them
     lost_games              episodes lost with a worker, with their group, or with the training
                             process
-    open_games              episodes at play, or not yet used by a step yet
+    open_games              episodes that are being played, or not yet used by a step
 Metrics of the step, beside lag:
     lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
                             groups with staler turns are withheld
-    withheld_share          share of too stale episodes among those that the step took
+    withheld_share          share of too stale episodes among the episodes that the step took
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class _OpenStep:
         except StopIteration as stop:
             self._episodes, self._rollout = stop.value, None
         else:
-            self._rollout = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
+            self._rollout = self._engine.begin(request.specs, request.judges, self.inputs.pinned)
 
     def advance(self) -> None:
         """Request more episodes, if the requested ones have arrived, without waiting."""
@@ -145,12 +146,12 @@ class _OpenStep:
 
 def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
     return {
-        "learnt": inputs.learnt,
+        "learnt": inputs.num_learned_steps,
         "members": [str(member) for member in inputs.members],
         "curriculum": inputs.curriculum,
         "payoffs": inputs.payoffs.to_json(),
         "weights": [list(key) for key in inputs.pinned or ()],
-        **({"live": inputs.live} if inputs.live else {}),
+        **({"live": inputs.only_policy} if inputs.only_policy else {}),
     }
 
 
@@ -162,12 +163,12 @@ def _restore_inputs(
     try:
         return StepInputs(
             step=step,
-            learnt=int(record["learnt"]),
+            num_learned_steps=int(record["learnt"]),
             members=refs(record["members"]),
             curriculum=record["curriculum"],
             payoffs=Payoffs.from_json(record["payoffs"]),
             pinned=engine.pin(tuple((name, version) for name, version in record["weights"])),
-            live=str(record.get("live", "")),
+            only_policy=str(record.get("live", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):
@@ -190,7 +191,7 @@ class FreshSteps:
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
         self._config, self._engine, self._methods = config, engine, methods
         self._admission: Admission | None = None  # None before the first step
-        self._draws = 0
+        self._num_draws = 0  # draws of specs so far
         self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
         self._snapshot_pins: list[Pinned] = []  # for each draw, the snapshots that its specs use
         self._arms: dict[int, str] = {}  # arm of each group that no step has taken
@@ -211,9 +212,9 @@ class FreshSteps:
         admission = self._admission or self._begin(state)
         admission.begin_step(state.step)
         self._workers.publish_weights()
-        games, lag = self._config.rollout.games_per_step, self._config.scale.lag
+        num_games, lag = self._config.rollout.games_per_step, self._config.scale.lag
         fresh, stale = list[FreshGroup](), list[FreshGroup]()
-        while sum(len(group.episodes) for group in fresh) < games:
+        while sum(len(group.episodes) for group in fresh) < num_games:
             self._issue(state, admission)
             if not admission.arrived_groups:
                 self._listen(admission, wait=True)
@@ -235,7 +236,7 @@ class FreshSteps:
             FreshGroup(number, self._arms[number], self._arrived[number])
             for number in admission.arrived_groups
         ]
-        return {FRESH: FreshRecord(admission.budget, self._draws, groups)}
+        return {FRESH: FreshRecord(admission.budget, self._num_draws, groups)}
 
     @property
     def _workers(self) -> FreshRollouts:
@@ -250,9 +251,9 @@ class FreshSteps:
     def _begin(self, state: RunState) -> Admission:
         """Restore a checkpoint; episodes unfinished there, or issued later, count as lost."""
         record, config = state.fresh, self._config
-        budget = record.account.after_kill(_read_issued(self._workers.run / ISSUED_FILE))
+        budget = record.budget.after_kill(_read_issued(self._workers.run / ISSUED_FILE))
         self._workers.set_num_issued(budget.issued)
-        self._draws = record.draws
+        self._num_draws = record.num_draws
         self._admission = admission = Admission(
             games_per_step=config.rollout.games_per_step,
             lag=config.scale.lag,
@@ -290,7 +291,7 @@ class FreshSteps:
 
     def _draw_specs(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
-        inputs = StepInputs.of(self._engine, state, self._draws)
+        inputs = StepInputs.of(self._engine, state, self._num_draws)
         specs = specs_of(
             config,
             self._engine,
@@ -308,7 +309,7 @@ class FreshSteps:
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
         self._unissued.extend(groups.values())
-        self._draws += 1
+        self._num_draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
         lost_units, finished_units = self._workers.poll_units(wait=wait)
@@ -351,23 +352,23 @@ class FreshSteps:
             self._methods,
             [episode for group in (*fresh, *stale) for episode in group.episodes],
             step=state.step,
-            withheld=frozenset(e.episode_id for group in stale for e in group.episodes),
+            stale_ids=frozenset(e.episode_id for group in stale for e in group.episodes),
         )
         result.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
         result.observed = [(table, result.arm_of) for table, _ in result.observed]
         result.counts, self._counts = self._counts, RolloutCounts()
         result.lag = sum(lags) / max(len(lags), 1)
         result.metrics["lag_max"] = float(max(lags, default=0))
-        counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
-        result.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
+        num_episodes = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
+        result.metrics["withheld_share"] = num_episodes[0] / max(sum(num_episodes), 1)
         budget = asdict(admission.budget)
         result.metrics |= {f"{name}_games": float(number) for name, number in budget.items()}
         return result
 
 
 def _oldest_version(turn: Turn) -> int:
-    sampled = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
-    return min((segment.weights_version for segment in sampled), default=turn.weights_version)
+    segments = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
+    return min((segment.weights_version for segment in segments), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:

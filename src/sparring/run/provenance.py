@@ -61,7 +61,7 @@ def note_start(
     decoding: str,
     weights: str,
 ) -> None:
-    """Add a start to provenance.json, and warn if other code than before computes replies.
+    """Add a start to provenance.json, and warn if other code than before computes the replies.
 
     Unreadable entries of earlier starts are removed.
 
@@ -73,11 +73,11 @@ def note_start(
         decoding: the code that computes replies, in words.
         weights: the weights that evaluation measures, from ``config.checks.measured_weights``.
     """
-    earlier = starts(path)
-    # earlier starts that finished a step
+    earlier_starts = starts(path)
+    # the earlier starts that finished a step
     starts_with_steps = [
         entry
-        for entry in earlier
+        for entry in earlier_starts
         if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
     earlier_decoding = starts_with_steps[-1].get("decoding") if starts_with_steps else None
@@ -108,7 +108,7 @@ def note_start(
         "versions": {"sparring": version(), "python": platform.python_version(), **versions()},
         "plugins": outside.loaded_modules(),
     }
-    write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
+    write_json_atomic(path / PROVENANCE, {"starts": [*earlier_starts, start]})
 
 
 def _decoders(decoding: str) -> set[str]:

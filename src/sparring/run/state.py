@@ -24,11 +24,11 @@ from sparring.league.payoffs import Payoffs
 from sparring.methods.selection.replay.base import ReplayBuffer
 from sparring.play.store import from_bytes, to_bytes
 
-FILE, NOTES = "fresh.parquet", "fresh.json"
+FILE, NOTES = "fresh.parquet", "fresh.json"  # files of a ``FreshRecord``
 
 
 class FreshGroup(NamedTuple):
-    """A group of episodes that has arrived and that no step has taken."""
+    """A group of episodes that has arrived, and has not been taken by a step."""
 
     number: int
     arm: str
@@ -39,36 +39,37 @@ class FreshRecord:
     """The state of a run in fresh order.
 
     Args:
-        account: counts of all episodes so far.
-        draws: number of draws of specs so far.
+        budget: counts of all episodes so far.
+        num_draws: number of draws of specs so far.
         groups: arrived groups, in order of arrival.
     """
 
     def __init__(
         self,
-        account: EpisodeBudget | None = None,
-        draws: int = 0,
+        budget: EpisodeBudget | None = None,
+        num_draws: int = 0,
         groups: Iterable[FreshGroup] = (),
     ) -> None:
-        self.account, self.draws, self.groups = account or EpisodeBudget(), draws, tuple(groups)
+        self.budget, self.num_draws = budget or EpisodeBudget(), num_draws
+        self.groups = tuple(groups)
 
     def save(self, folder: Path) -> None:
         """Write the record into a checkpoint's folder; write nothing if no episode was issued."""
-        if not self.account.issued:
+        if not self.budget.issued:
             return
         episodes = [episode for group in self.groups for episode in group.episodes]
-        played = [(0, episode) for episode in episodes if episode.turns]
+        episodes_with_turns = [(0, episode) for episode in episodes if episode.turns]
         notes = {
-            "account": asdict(self.account),
-            "draws": self.draws,
+            "account": asdict(self.budget),
+            "draws": self.num_draws,
             "groups": [
                 [group.number, group.arm, [episode.episode_id for episode in group.episodes]]
                 for group in self.groups
             ],
             "silent": [record_of(episode) for episode in episodes if not episode.turns],
         }
-        if played:
-            write_synced(folder / FILE, to_bytes(played))
+        if episodes_with_turns:
+            write_synced(folder / FILE, to_bytes(episodes_with_turns))
         write_synced(folder / NOTES, json.dumps(notes).encode())
 
     @classmethod
@@ -76,7 +77,7 @@ class FreshRecord:
         """Return the record of a checkpoint's folder.
 
         Raises:
-            CheckpointError: its files do not match.
+            CheckpointError: the files of the record do not match.
         """
         if not (folder / NOTES).exists():
             return cls()
@@ -121,7 +122,7 @@ class FileState(Protocol):
 FILE_STATES: Mapping[str, type[FileState]] = {
     "replay": ReplayBuffer,
     FRESH: FreshRecord,
-}  # owners that write files; all others are in state.json
+}  # owners that write files; the state of all other owners is in state.json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,7 +190,7 @@ class RunState:
         step: int,
         state: Mapping[str, Any],
         *,
-        apart: frozenset[str] = frozenset(),
+        ignored_keys: frozenset[str] = frozenset(),
     ) -> RunState:
         """Return what ``save`` wrote.
 
@@ -197,19 +198,17 @@ class RunState:
             folder: folder of the checkpoint.
             step: number of finished steps when the checkpoint was saved.
             state: the content of the checkpoint's ``state.json``.
-            apart: keys of ``state.json`` that are not owners.
+            ignored_keys: keys of ``state.json`` that are not owners.
 
         Raises:
             CheckpointError: an owner's state is not a mapping, or its files do not match.
         """
-        plain = {name: value for name, value in state.items() if name not in apart}
-        for name, value in plain.items():
+        json_owners = {name: value for name, value in state.items() if name not in ignored_keys}
+        for name, value in json_owners.items():
             if not isinstance(value, dict):
                 raise CheckpointError(
                     f"The checkpoint {folder} holds no state of {name}; take another checkpoint, "
                     "or start anew with --overwrite."
                 )
-        return cls(
-            step=step,
-            owners={**plain, **{name: kind.restored(folder) for name, kind in FILE_STATES.items()}},
-        )
+        file_owners = {name: kind.restored(folder) for name, kind in FILE_STATES.items()}
+        return cls(step=step, owners={**json_owners, **file_owners})

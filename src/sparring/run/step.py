@@ -4,7 +4,7 @@ Metrics of episodes, over trained seats unless stated otherwise. If a prompt has
 replies, legal_rate to sampled_entropy count all of them; other metrics count the played one:
     legal_rate              share of replies that were a legal action, in turns with a list of legal
                             actions; absent in environments where any text is legal
-    legal_rate/GAME         the same for one game
+    legal_rate/GAME         legal_rate of one game
     unparsable_rate         share of replies from which no action could be parsed
     truncated_rate          share of replies that reached the token limit
     overlong_rate           share of turns without a reply, because the prompt was longer than
@@ -27,7 +27,7 @@ replies, legal_rate to sampled_entropy count all of them; other metrics count th
                             environments.N.scale, over the seats with a turn in this attempt;
                             without attempts that outgrew model.context
     figure/GAME/NAME        a figure that the environment defines (such as understood of
-                            code_words), mean over seats that have it; without forfeited and
+                            code_words), mean over seats that have the figure; without forfeited and
                             truncated episodes
     candidates/decisions    decisions per game with several candidates; this and the other
                             candidates/ metrics need rollout.candidates.count above 1
@@ -43,7 +43,7 @@ replies, legal_rate to sampled_entropy count all of them; other metrics count th
 Metrics of the step:
     reward/NAME             mean of this reward component over trained turns that have it,
                             weighted and bounded
-    reward/llm_judge        the same for rewards by a language model, which are opinions
+    reward/llm_judge        this mean for rewards by a language model, which are opinions
     abstained/NAME          share of trained turns for which this reward gave no value; absent if
                             0
     optimal_rate/GAME       share of the judged turns whose reply is one of the oracle's best
@@ -199,7 +199,7 @@ def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of one or more episodes, as the module's docstring lists them."""
+    """Return the metrics of one or more episodes; the module's docstring lists them."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
@@ -264,43 +264,45 @@ def environment_metrics(
 
 
 def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    unparsable = truncated = unsent = tokens = replies = 0
+    num_unparsable = num_truncated = num_unsent = num_tokens = num_replies = 0
     negative_logprob = 0.0
     num_listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
     num_legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
         trained = episode.trained
         if episode.has_outgrown_context:
-            unsent += sum(turn.event == "unsent" and trained[turn.seat] for turn in episode.turns)
+            num_unsent += sum(
+                turn.event == "unsent" and trained[turn.seat] for turn in episode.turns
+            )
         for turn in all_replies(episode):
             if not trained[turn.seat]:
                 continue
-            replies += 1
+            num_replies += 1
             event, num_sampled = turn.event, 0
             if turn.legal_actions:
                 num_listed[episode.game] += 1
                 num_legal[episode.game] += event == "ok"
-            unparsable += event == "unparsable"
+            num_unparsable += event == "unparsable"
             for segment in turn.segments:
                 if segment.kind == "sampled":
                     num_sampled += len(segment.ids)
                     negative_logprob -= sum(segment.logprobs)
-            tokens += num_sampled
-            truncated += turn.truncated
-    turns = replies + unsent
+            num_tokens += num_sampled
+            num_truncated += turn.truncated
+    num_turns = num_replies + num_unsent
     metrics = {
-        "unparsable_rate": unparsable / max(replies, 1),
-        "truncated_rate": (truncated + unsent) / max(turns, 1),
-        "overlong_rate": unsent / max(turns, 1),
-        "reply_tokens": tokens / max(replies, 1),
+        "unparsable_rate": num_unparsable / max(num_replies, 1),
+        "truncated_rate": (num_truncated + num_unsent) / max(num_turns, 1),
+        "overlong_rate": num_unsent / max(num_turns, 1),
+        "reply_tokens": num_tokens / max(num_replies, 1),
     }
-    if num_listed or not turns:
+    if num_listed or not num_turns:
         rate = sum(num_legal.values()) / max(sum(num_listed.values()), 1)
         metrics = {"legal_rate": rate, **metrics}
     metrics.update(
         {f"legal_rate/{game}": num_legal[game] / count for game, count in num_listed.items()}
     )
-    return {**metrics, "sampled_entropy": negative_logprob / tokens} if tokens else metrics
+    return {**metrics, "sampled_entropy": negative_logprob / num_tokens} if num_tokens else metrics
 
 
 def all_replies(episode: Episode) -> Iterator[Turn]:
@@ -311,16 +313,16 @@ def all_replies(episode: Episode) -> Iterator[Turn]:
 
 
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    tokens = [
+    token_counts = [
         num_sampled_tokens(turn)
         for episode in episodes
         for turn in episode.turns
         if turn.event == "memory" and episode.trained[turn.seat]
     ]
-    if not tokens:
+    if not token_counts:
         return {}
-    count = len(tokens)
-    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(tokens) / count}
+    count = len(token_counts)
+    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(token_counts) / count}
 
 
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -336,8 +338,8 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     scored_groups = [(turn.score, scores) for turn, scores in groups if scores]
     all_scores = [score for _, scores in scored_groups for score in scores]
     played_scores = [score for score, _ in scored_groups if score is not None]
-    mean = sum(all_scores) / max(len(all_scores), 1)
-    tokens = sum(
+    mean_score = sum(all_scores) / max(len(all_scores), 1)
+    num_tokens = sum(
         num_sampled_tokens(turn)
         for episode in episodes
         for turn in all_replies(episode)
@@ -348,9 +350,9 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         "candidates/equal_share": sum(max(group) == min(group) for _, group in scored_groups)
         / len(groups),
         "candidates/unjudged": 1 - len(scored_groups) / len(groups),
-        "candidates/score": mean,
-        "candidates/gain": sum(played_scores) / max(len(played_scores), 1) - mean,
-        "candidates/tokens": float(tokens),
+        "candidates/score": mean_score,
+        "candidates/gain": sum(played_scores) / max(len(played_scores), 1) - mean_score,
+        "candidates/tokens": float(num_tokens),
     }
 
 
@@ -365,12 +367,12 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             for turn in episode.decisions
             if episode.trained[turn.seat]
         ]
-        optimal = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
+        optimal_flags = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
         regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
-            metrics[f"judged_rate/{game}"] = len(optimal) / len(turns)
-        if optimal:
-            metrics[f"optimal_rate/{game}"] = sum(optimal) / len(optimal)
+            metrics[f"judged_rate/{game}"] = len(optimal_flags) / len(turns)
+        if optimal_flags:
+            metrics[f"optimal_rate/{game}"] = sum(optimal_flags) / len(optimal_flags)
             metrics[f"regret/{game}"] = sum(regrets) / len(regrets)
     return metrics
 
@@ -386,28 +388,28 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     group_of = groups[starts]
-    has_several = group_counts(group_of, count) > 1
-    if not has_several.any():
+    is_comparable = group_counts(group_of, count) > 1
+    if not is_comparable.any():
         return {}
-    deviation = group_std(returns, group_of, count, ddof=0)[has_several]
+    deviation = group_std(returns, group_of, count, ddof=0)[is_comparable]
     equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
     return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepInputs:
-    """The inputs of a step's rollout other than the configuration.
+    """The inputs of a step's rollout besides the configuration.
 
-    With ``scale.lag`` these are read before the learner has finished earlier steps.
+    With ``scale.lag``, inputs are read before the learner has finished earlier steps.
     """
 
     step: int
-    learnt: int  # number of steps that these weights have learned from
+    num_learned_steps: int  # number of steps that these weights have learned from
     members: tuple[PlayerRef, ...] = ()
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # sampling weights; None: the current weights
-    live: str = ""  # the only learning policy of a league; empty: all policies learn
+    only_policy: str = ""  # the only policy that learns in a league; empty: all learn
 
     @classmethod
     def of(
@@ -423,12 +425,12 @@ class StepInputs:
         """
         return cls(
             step=step,
-            learnt=state.step,
+            num_learned_steps=state.step,
             members=engine.members,
             curriculum=state.json("curriculum"),
             payoffs=state.payoffs,
             pinned=pinned,
-            live=state.json(LEAGUE).get("live", ""),
+            only_policy=state.json(LEAGUE).get("live", ""),
         )
 
 
@@ -465,7 +467,7 @@ def specs_of(
         mixtures=methods.mixtures,
         learners=methods.learners,
         tags=config.league.tags,
-        live=inputs.live,
+        only_policy=inputs.only_policy,
     )
 
 
@@ -483,7 +485,7 @@ class StepEpisodes:
     arm_of: dict[int, str] = field(default_factory=dict)  # curriculum arm of each group id
     lag: float = 0  # staleness in steps; in fresh order a mean
     turns: TurnTable | None = None  # turns of all episodes; None after refills
-    # for the curriculum: turns, and the curriculum arm of each group
+    # for the curriculum, per batch: turns, and the arm of each group
     observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
 
 
@@ -491,7 +493,7 @@ class PlayRequest(NamedTuple):
     """Specs of episodes that a step requests, and judges of replies; see ``Engine.play``."""
 
     specs: list[EpisodeSpec]
-    judging: ReplyJudges | None
+    judges: ReplyJudges | None
 
 
 def request_plays(
@@ -503,29 +505,29 @@ def request_plays(
     through ``inputs`` and does not change.
     """
     rollout, step = config.rollout, inputs.step
-    result = StepEpisodes(lag=step - inputs.learnt)
+    result = StepEpisodes(lag=step - inputs.num_learned_steps)
     progress = step / config.steps
     book = book_of(config, engine, inputs)
-    judging = ReplyJudges.of(
+    judges = ReplyJudges.of(
         config,
         [game for game, _ in engine.environments],
         progress,
         oracles=methods.oracles,
         rewards=methods.rewards,
     )
-    tables = []
+    batch_metrics = []
     for refill in range(rollout.refills + 1):
         specs = specs_of(
             config, engine, methods, inputs, book=book, progress=progress, refill=refill
         )
-        planned = play_planned(
+        plan_requests = play_planned(
             methods.plan, specs, group_size=rollout.group_size, progress=progress
         )
-        (episodes, counts), figures = yield from _relay_requests(planned, judging)
+        (episodes, counts), figures = yield from _relay_requests(plan_requests, judges)
         result.counts += counts
         if rollout.playouts:
-            valued = _playouts(episodes, config, engine, step, refill)
-            episodes, playout_figures = yield from _relay_requests(valued, None)
+            playout_requests = _playouts(episodes, config, engine, step, refill)
+            episodes, playout_figures = yield from _relay_requests(playout_requests, None)
             figures = {**figures, **playout_figures}
         episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
         if not episodes:
@@ -537,19 +539,19 @@ def request_plays(
         if refill < rollout.refills:  # used by the next refill
             book.observe(turns, arm_of, step)
         stream = engine.root.child("selection").child(step).child(refill)
-        selected, share = _select(methods, stream, episodes, turns, progress)
+        selected, kept_share = _select(methods, stream, episodes, turns, progress)
         result.selected += selected
         result.episodes += episodes
-        figures = {**figures, **shaping, **group_metrics(turns), "kept_share": share}
-        tables.append((len(episodes), figures))
+        figures = {**figures, **shaping, **group_metrics(turns), "kept_share": kept_share}
+        batch_metrics.append((len(episodes), figures))
         if len(result.selected) >= rollout.games_per_step:
             break
     result.selected = _first_groups(result.selected, rollout.games_per_step)
-    result.turns = turns if len(tables) == 1 else None
+    result.turns = turns if len(batch_metrics) == 1 else None
     result.metrics = (
-        {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
+        {**_mean_metrics(batch_metrics), "refills": float(len(batch_metrics) - 1)}
         if rollout.refills
-        else tables[0][1]
+        else batch_metrics[0][1]
     )
     return result
 
@@ -570,7 +572,7 @@ def play_step(config: RunConfig, engine: Engine, methods: Methods, state: RunSta
     try:
         request = next(requests)
         while True:
-            request = requests.send(engine.play(request.specs, request.judging))
+            request = requests.send(engine.play(request.specs, request.judges))
     except StopIteration as stop:
         episodes: StepEpisodes = stop.value
         return episodes
@@ -593,7 +595,7 @@ def shape_episodes(
     episodes: list[Episode],
     *,
     step: int,
-    withheld: frozenset[int],
+    stale_ids: frozenset[int],
 ) -> StepEpisodes:
     """Return a step's episodes with shaped rewards, and the selected ones.
 
@@ -603,16 +605,16 @@ def shape_episodes(
         methods: the run's plug-ins.
         episodes: complete groups.
         step: number of the step.
-        withheld: ids of episodes that are too stale to train on, in whole groups.
+        stale_ids: ids of episodes that are too stale to train on, in whole groups.
     """
     progress = step / config.steps
     episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
-    trained = [episode for episode in episodes if episode.episode_id not in withheld]
+    trained = [episode for episode in episodes if episode.episode_id not in stale_ids]
     turns = turn_table(episodes)
     trained_turns = turns if len(trained) == len(episodes) else turn_table(trained)
     stream = engine.root.child("selection").child(step).child(0)
-    trained, share = _select(methods, stream, trained, trained_turns, progress)
-    metrics = {**shaping, **group_metrics(trained_turns), "kept_share": share}
+    trained, kept_share = _select(methods, stream, trained, trained_turns, progress)
+    metrics = {**shaping, **group_metrics(trained_turns), "kept_share": kept_share}
     return StepEpisodes(
         episodes=episodes, selected=trained, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
@@ -622,21 +624,21 @@ def _select(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
     mask = methods.selection(turns, stream, progress=progress)
-    share = float(mask.mean()) if len(mask) else 1.0
+    kept_share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():
-        return episodes, share
+        return episodes, kept_share
     kept_ids = set(turns.episode[mask].tolist())
-    return [episode for episode in episodes if episode.episode_id in kept_ids], share
+    return [episode for episode in episodes if episode.episode_id in kept_ids], kept_share
 
 
 def _relay_requests(
-    calls: EpisodeRequests[T], judging: ReplyJudges | None
+    requests: EpisodeRequests[T], judges: ReplyJudges | None
 ) -> Generator[PlayRequest, Rollout, T]:
     try:
-        specs = next(calls)
+        specs = next(requests)
         while True:
-            rollout = yield PlayRequest(specs, judging)
-            specs = calls.send(rollout)
+            rollout = yield PlayRequest(specs, judges)
+            specs = requests.send(rollout)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -650,9 +652,9 @@ def _playouts(
     limit = max_turns_at(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [section.credit.bind("credit") for section in config.by_policy.values()]
-    has_start_values = any("playouts" in required_services(credit) for credit in credits)
+    has_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes, games, count=count, stream=stream, max_turns=limit, before=has_start_values
+        episodes, games, count=count, stream=stream, max_turns=limit, estimate_before=has_values
     )
 
 
@@ -663,14 +665,14 @@ def _first_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
     return [episode for episode in episodes if episode.group_id in groups]
 
 
-def _mean_metrics(tables: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    names = {name: None for _, metrics in tables for name in metrics}
+def _mean_metrics(batch_metrics: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    names = {name: None for _, metrics in batch_metrics for name in metrics}
     values_by_name = {
-        name: [(games, metrics[name]) for games, metrics in tables if name in metrics]
+        name: [(size, metrics[name]) for size, metrics in batch_metrics if name in metrics]
         for name in names
     }
     return {
-        name: sum(games * value for games, value in values) / sum(games for games, _ in values)
+        name: sum(size * value for size, value in values) / sum(size for size, _ in values)
         for name, values in values_by_name.items()
     }
 
@@ -685,7 +687,7 @@ def _shape_rewards(
     has_penalty = any(
         game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.environments
     )
-    scales = {section.known_as: section.scale for section in config.environments}
+    scales = {section.display_name: section.scale for section in config.environments}
     is_plain = config.outcome_weight == 1.0 and set(scales.values()) == {1.0}
     if is_plain and not rewards and not has_penalty:
         return episodes, {}
@@ -707,7 +709,7 @@ def _shape_rewards(
     )
 
 
-OWNER = "knowledge"  # name of the plug-in's state in the run's state
+OWNER = "knowledge"  # name of the plug-in's state in the state of a run
 
 
 def score_with_knowledge(
@@ -785,21 +787,22 @@ def play_round(
         engine: the run's models.
         methods: the run's plug-ins.
         state: ``RunState()`` in the first step, then the previous result's state.
-        recorded: whether to compute the entropy of every sampled token, by one more forward pass.
-        source: returns the episodes of each step; None: they are played now.
+        recorded: whether to compute the entropy of every sampled token for the record, by one
+            more forward pass.
+        source: returns the episodes of each step; None: the episodes are played now.
 
     Raises:
         ConfigError: steps are played ahead of the learner, and ``source`` is None.
         RolloutError: no episode could be played.
     """
-    clock = [time.perf_counter()]
+    times = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
     book = ArmBook(make_arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     rollout = source.episodes_of(state) if source else play_step(config, engine, methods, state)
     rollout, knowledge = score_with_knowledge(engine, methods, state, rollout, progress)
     for table, arm_of in rollout.observed:
         book.observe(table, arm_of, step)
-    clock.append(time.perf_counter())
+    times.append(time.perf_counter())
     buffer = state.replay
     trained, replay_metrics = buffer.join(
         methods.replay,
@@ -823,10 +826,10 @@ def play_round(
         )
         for batch in batches
     ]
-    figures = list(map(_credit_metrics, batches, credits))
-    clock.append(time.perf_counter())
+    policy_metrics = list(map(_credit_metrics, batches, credits))
+    times.append(time.perf_counter())
     learned_batches, metrics = list[LearnedBatch](), dict[str, float]()
-    for batch, credit, values in zip(batches, credits, figures, strict=True):
+    for batch, credit, values in zip(batches, credits, policy_metrics, strict=True):
         if recorded:
             learned_batches.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.has_loss(credit):
@@ -835,9 +838,9 @@ def play_round(
             values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}
             values |= logprob_metrics(rollout.counts.scored, batch.policy)
         metrics |= {f"{metric_prefix(batch.policy)}{name}": value for name, value in values.items()}
-    clock.append(time.perf_counter())
+    times.append(time.perf_counter())
     metrics = {**_play_metrics(config, engine, rollout, methods), **replay_metrics, **metrics}
-    timing = _timing(clock, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
+    timing = _timing(times, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     timing |= {"seconds/oracle": rollout.counts.judging} if methods.oracles else {}
     next_state = state.after(
@@ -852,7 +855,7 @@ def play_round(
             rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,
-            apart=bool(config.league.learners),
+            by_policy=bool(config.league.learners),
         ).to_json(),
         **(source.state() if source is not None else {}),
     )
@@ -907,12 +910,12 @@ def _learned_record(engine: Engine, batch: Batch, credit: Credit) -> LearnedBatc
     return LearnedBatch(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
 
 
-def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:
-    total = max(clock[-1] - clock[0], 1e-9)
-    phases = dict(zip(("play", "credit", "update"), np.diff(clock).tolist(), strict=True))
+def _timing(times: list[float], num_games: int, num_tokens: int) -> dict[str, float]:
+    total = max(times[-1] - times[0], 1e-9)
+    phases = dict(zip(("play", "credit", "update"), np.diff(times).tolist(), strict=True))
     return {
         **{f"seconds/{name}": value for name, value in phases.items()},
         "seconds/round": total,
-        "tokens_per_second": tokens / total,
-        "games_per_second": games / total,
+        "tokens_per_second": num_tokens / total,
+        "games_per_second": num_games / total,
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import BoundPlugin, built_in, ordered
+from sparring.config.plugins.registry import BoundPlugin, built_in, sort_columns
 from sparring.core.records import Credit, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.columns.base import FIELDS
@@ -58,7 +58,7 @@ def check_estimator(
 
 def _with_needed_columns(turns: TurnTable, estimator: BoundPlugin) -> TurnTable:
     """Drop columns that the estimator does not need; fill those of plug-ins at random."""
-    needs = ordered(estimator.needs)
+    needs = sort_columns(estimator.needs)
     unneeded: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
     plugin_columns = {

@@ -139,10 +139,16 @@ def test_an_entry_has_the_options_of_its_dataclass_and_of_its_plugin():
 
 
 def test_a_plugin_folder_may_also_hold_a_solver():
-    assert set(registry.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
-    assert registry.offering("environments", "solver", "def sudoku(") == ("sudoku",)
+    assert set(registry.names_with_line_in_part("environments", "solver", "def reference(")) >= {
+        "sokoban",
+        "sudoku",
+        "zebra",
+    }
+    assert registry.names_with_line_in_part("environments", "solver", "def sudoku(") == ("sudoku",)
     assert (
-        registry.offering("environments", "solver", "def nothing(") == registry.offering("rewards", "solver", "") == ()
+        registry.names_with_line_in_part("environments", "solver", "def nothing(")
+        == registry.names_with_line_in_part("rewards", "solver", "")
+        == ()
     )
     solver = registry.load_part("environments", "sudoku", "solver")
     assert (solver.module.__name__, str(registry.with_options(solver))) == (

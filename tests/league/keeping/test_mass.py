@@ -27,7 +27,7 @@ def request(steps, keep, payoffs=None, others=()):
         keep=keep,
         payoffs=payoffs or Payoffs(),
         stream=Stream.from_seed(0),
-        others=refs(others),
+        permanent_members=refs(others),
     )
 
 

@@ -73,9 +73,9 @@ def test_with_a_second_main_half_of_the_games_are_against_either_main():
         opponent(
             "main",
             mains=["a", "b"],
-            frozen=["x"],
-            tag=lambda _: "main",
-            past=lambda main: [f"{main}0"],
+            snapshots=["x"],
+            tag_of=lambda _: "main",
+            past_of=lambda main: [f"{main}0"],
             rate=lambda player: {"b": 0.2}.get(player, 0.8),
             stream=Stream.from_seed(0).child(number),
         )

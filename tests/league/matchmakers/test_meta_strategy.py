@@ -110,8 +110,8 @@ def test_both_sides_have_equal_weight_in_the_meta_game():
     assert game.payoffs[0].tolist() == [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]]
     assert (
         game.counts[0, 1] == game.counts[1, 0] == 100
-        and game.wins[0, 1] == pytest.approx(0.1)
-        and game.wins[0, 2] == 0.5
+        and game.win_rates[0, 1] == pytest.approx(0.1)
+        and game.win_rates[0, 2] == 0.5
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.ops.matrix_games import maximin, most_even
+from sparring.ops.matrix_games import max_entropy_strategy, maximin
 from tests.league.meta_solvers.meta_games import CYCLE, FOUR_MEMBERS, HARD_GAMES, THREE_SIDES, gains, matrices
 
 SOLVE = bind("league.meta_solvers", "max_entropy_nash")
@@ -46,9 +46,11 @@ def test_equilibria_of_largest_entropy_by_hand(matrix, row_weights, column_weigh
 
 def test_a_binding_constraint_by_hand():
     # the last column requires 3 x_0 >= 1; the largest entropy has x_0 = 1/3
-    np.testing.assert_allclose(most_even(np.array([[0, 2.0], [0, -1], [0, -1]])), [1 / 3] * 3, atol=1e-9)
+    np.testing.assert_allclose(max_entropy_strategy(np.array([[0, 2.0], [0, -1], [0, -1]])), [1 / 3] * 3, atol=1e-9)
     # here the last column requires x_0 >= 1/2, and the other rows share the other half
-    np.testing.assert_allclose(most_even(np.array([[0, 1.0], [0, -1], [0, -1]])), [0.5, 0.25, 0.25], atol=1e-9)
+    np.testing.assert_allclose(
+        max_entropy_strategy(np.array([[0, 1.0], [0, -1], [0, -1]])), [0.5, 0.25, 0.25], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", HARD_GAMES)
@@ -84,14 +86,16 @@ def test_no_optimal_mixture_of_a_grid_has_more_entropy(data):
     matrix = np.array(data.draw(st.lists(rows, min_size=3, max_size=3)), dtype=float)
     value, mixtures = maximin(matrix)[1], grid_of_mixtures(3)
     optimal_mixtures = mixtures[(mixtures @ matrix >= value - 1e-9).all(axis=1)]
-    assert entropy(most_even(matrix)) >= entropy(optimal_mixtures).max(initial=0.0) - 1e-7
+    assert entropy(max_entropy_strategy(matrix)) >= entropy(optimal_mixtures).max(initial=0.0) - 1e-7
 
 
 @settings(deadline=None, max_examples=10)
 @given(matrix=matrices(max_size=4), order=st.randoms(use_true_random=False))
 def test_the_order_of_members_does_not_matter(matrix, order):
     permutation = order.sample(range(len(matrix)), len(matrix))
-    np.testing.assert_allclose(most_even(matrix[permutation]), most_even(matrix)[permutation], atol=1e-6)
+    np.testing.assert_allclose(
+        max_entropy_strategy(matrix[permutation]), max_entropy_strategy(matrix)[permutation], atol=1e-6
+    )
 
 
 def test_other_games_are_refused():

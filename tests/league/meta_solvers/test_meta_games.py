@@ -40,8 +40,8 @@ ZEROS = np.zeros((2, 2))
             r"counts have the shape \(1, 1\), and payoffs \(2, 2\); write a value per cell",
         ),
         (dict(payoffs=(ZEROS, ZEROS), counts=ZEROS - 1), "counts must be at least 0"),
-        (dict(payoffs=(ZEROS, ZEROS), wins=ZEROS + 2), r"wins must be in \[0, 1\]"),
-        (dict(payoffs=(ZEROS, ZEROS), wins=ZEROS * np.nan), r"wins must be in \[0, 1\]"),
+        (dict(payoffs=(ZEROS, ZEROS), win_rates=ZEROS + 2), r"win_rates must be in \[0, 1\]"),
+        (dict(payoffs=(ZEROS, ZEROS), win_rates=ZEROS * np.nan), r"win_rates must be in \[0, 1\]"),
     ],
 )
 def test_an_invalid_meta_game_is_refused(fields, message):

@@ -24,7 +24,7 @@ def solve(game, weighting="squared"):
 
 def of_wins(wins, **options):
     zeros = np.zeros(np.shape(wins))
-    return MetaGame(payoffs=(zeros, zeros.T if options else zeros), wins=wins, **options)
+    return MetaGame(payoffs=(zeros, zeros.T if options else zeros), win_rates=wins, **options)
 
 
 def test_rates_follow_from_payoffs_of_wins_and_losses():
@@ -34,7 +34,7 @@ def test_rates_follow_from_payoffs_of_wins_and_losses():
 
 
 def test_given_win_rates_are_used_instead_of_payoffs():
-    assert solve(MetaGame(payoffs=([[1.0, -1.0]], [[-1.0, 1.0]]), wins=[[0.0, 1.0]]))[1].tolist() == [1, 0]
+    assert solve(MetaGame(payoffs=([[1.0, -1.0]], [[-1.0, 1.0]]), win_rates=[[0.0, 1.0]]))[1].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -59,7 +59,7 @@ def test_weights_equal_those_of_the_matchmaker_pfsp(rates, weighting):
 
 def test_a_game_without_win_rates_is_refused():
     with pytest.raises(
-        GameError, match=r"'pfsp' needs win rates, and payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"
+        GameError, match=r"'pfsp' needs win rates, and payoffs of up to 2 .* Give MetaGame\(win_rates=\.\.\.\)"
     ):
         solve(of_matrix([[2.0]]))
     with pytest.raises(GameError, match="do not sum to 0"):

@@ -13,8 +13,8 @@ def test_a_reopened_journal_has_the_run_id_and_the_newest_step(tmp_path):
     for step in (1, 2, 3, 2):
         journal.note(step)
     reopened = Journal(tmp_path, "x")
-    assert (reopened.run, reopened.last) == (journal.run, 3) and journal.last == 3
-    assert Journal(tmp_path, "y").run != journal.run
+    assert (reopened.run_id, reopened.last_step) == (journal.run_id, 3) and journal.last_step == 3
+    assert Journal(tmp_path, "y").run_id != journal.run_id
 
 
 @pytest.mark.parametrize("num_bytes_removed", range(1, 12))
@@ -24,9 +24,9 @@ def test_a_truncated_last_line_is_ignored_and_later_lines_are_complete(tmp_path,
         journal.note(step)
     journal.path.write_bytes(journal.path.read_bytes()[:-num_bytes_removed])
     reopened = Journal(tmp_path, "x")
-    assert reopened.run == journal.run and reopened.last in (1, 2)
+    assert reopened.run_id == journal.run_id and reopened.last_step in (1, 2)
     reopened.note(3)
-    assert (Journal(tmp_path, "x").run, Journal(tmp_path, "x").last) == (journal.run, 3)
+    assert (Journal(tmp_path, "x").run_id, Journal(tmp_path, "x").last_step) == (journal.run_id, 3)
 
 
 def test_a_plug_in_that_returns_no_sink_is_refused_by_name(tmp_path, monkeypatch):

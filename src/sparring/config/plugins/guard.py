@@ -32,7 +32,7 @@ from sparring.core.errors import HungError, PluginError, SparringError
 log = logging.getLogger(__name__)
 CALL_LIMIT_SECONDS = 1800.0  # default limit of a call in seconds
 GRACE_SECONDS = 30.0  # seconds from the limit to the end of the process
-MAX_TICK_SECONDS = 10.0  # longest time between checks; there are 20 checks before a limit
+MAX_TICK_SECONDS = 10.0  # longest time between checks; 20 or more checks before the limit
 EXIT_CODE = 75  # means a temporary failure
 LIMIT_OPTION = "call_seconds"  # the configuration's key of the limit
 
@@ -50,20 +50,20 @@ _watches: list[CallWatch] = []  # the last watch is active
 class PluginCall:
     """A call of a plug-in, as a context.
 
-    ``now`` is the object that the call works on now; setting another object restarts the time.
+    ``now`` is the object that the call works on; the time starts again with another object.
 
     Args:
-        who: the plug-in, or a function that returns it from ``now``. Its text is the name in
-            errors, such as "oracle 'minimax' (environments.N.oracle)".
+        plugin: the plug-in, or a function that returns it, given ``now``. Errors have its text as
+            name, such as "oracle 'minimax' (environments.N.oracle)".
 
     Raises:
         PluginError: replaces any other exception when the context ends.
     """
 
-    __slots__ = ("now", "who")
+    __slots__ = ("now", "plugin")
 
-    def __init__(self, who: object) -> None:
-        self.who = who
+    def __init__(self, plugin: object) -> None:
+        self.plugin = plugin
         self.now: object = None
 
     def __enter__(self) -> PluginCall:
@@ -83,7 +83,7 @@ class PluginCall:
             raise plugin_error(self, error) from error
 
     def __str__(self) -> str:
-        return str(self.who(self.now) if isinstance(self.who, FunctionType) else self.who)
+        return str(self.plugin(self.now) if isinstance(self.plugin, FunctionType) else self.plugin)
 
 
 def plugin_error(call: PluginCall, error: Exception) -> PluginError:
@@ -111,8 +111,8 @@ class CallWatch:
     def __init__(self, seconds: float = CALL_LIMIT_SECONDS) -> None:
         self.seconds, self.tick = seconds, min(seconds / 20, MAX_TICK_SECONDS)
         self._call: PluginCall | None = None  # innermost call at the last check
-        self._now: object = None  # its ``now`` at the last check
-        self._lasted, self._last_check, self._raised = 0.0, 0.0, False
+        self._now: object = None  # ``now`` of this call at the last check
+        self._elapsed, self._last_check, self._raised = 0.0, 0.0, False
         self._handlers: dict[signal.Signals, Any] = {}  # previous handlers
         self._timer = (0.0, 0.0)  # previous timer
 
@@ -145,21 +145,21 @@ class CallWatch:
             return
         if call is self._call and call.now is self._now:
             # a longer pause of the process does not count
-            self._lasted += min(self._last_check - last_check, 2 * self.tick)
+            self._elapsed += min(self._last_check - last_check, 2 * self.tick)
         else:
-            self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
+            self._call, self._now, self._elapsed, self._raised = call, call.now, 0.0, False
         if sys.__stderr__ is not None:  # ends the process if the next check does not come
             deadline = self.seconds + 2 * GRACE_SECONDS
             faulthandler.dump_traceback_later(deadline, exit=True, file=sys.__stderr__)
         problem = f"has not returned for {self.seconds:g} seconds, the limit of {LIMIT_OPTION}"
         message = f"The {call} {problem}; repair it, or raise {LIMIT_OPTION} (0: no limit)."
-        if self._lasted >= self.seconds + GRACE_SECONDS:
+        if self._elapsed >= self.seconds + GRACE_SECONDS:
             log.critical(
                 "%s The process ends here; its last checkpoint is good: continue with --resume.",
                 message,
             )
             os._exit(EXIT_CODE)
-        if self._lasted >= self.seconds and not self._raised:  # once, so that the call can clean up
+        if self._elapsed >= self.seconds and not self._raised:  # once: the call can clean up
             self._raised = True
             raise HungError(message)
 

@@ -5,8 +5,8 @@
 names the function short_replies, in the module my_package.short_replies or in my_package.
 
 A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is read before
-any import, so that a foreign recipe can call plug-ins only. The plug-in is the function with the
-module's name; a module with other plug-ins lists them: `PLUGINS = ("short_replies",
+any import, so that a recipe from elsewhere can call only plug-ins. The plug-in is the function with
+the module's name; a module with other plug-ins lists them: `PLUGINS = ("short_replies",
 "long_replies")`. The command `sparring` does not search the current folder: install the package
 (`pip install -e .`), or name its folder in PYTHONPATH.
 
@@ -44,40 +44,43 @@ _loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
 
 
 def is_outside(name: str) -> bool:
-    """Return whether a name has dots, like a module of another package."""
+    """Return whether a name has a dot, like a module of another package."""
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
-def find(slot: str, name: str, what: str) -> Entry:
+def find(slot: str, name: str, noun: str) -> Entry:
     """Return (function, module) of a plug-in whose name has a dot.
 
     Args:
         slot: slot of the plug-in.
         name: ``package.module`` (the function has the module's name) or ``module.function``.
-        what: kind of plug-in, for errors.
+        noun: kind of plug-in, for errors.
 
     Raises:
         ConfigError: the module does not exist, is not a plug-in of this slot, or cannot be
             imported; the message says what to write.
     """
-    where = f"{what} {quoted(name)}"
-    slot_by_module = _slots_of(name, where)
-    module = next((module for module, declared in slot_by_module.items() if declared == slot), None)
+    label = f"{noun} {quoted(name)}"
+    slot_by_module = _slots_of(name, label)
+    module = next(
+        (module for module, declared_slot in slot_by_module.items() if declared_slot == slot), None
+    )
     if module is not None:
-        return _check_listed(import_entry(module, name.rpartition(".")[2], where), name, where)
+        return _check_listed(import_entry(module, name.rpartition(".")[2], label), name, label)
     if not slot_by_module:
         raise ConfigError(
-            f"{where}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
+            f"{label}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
             f"{name.split('.')[0]!r} into this environment (`pip install -e .` in its folder), or "
             "name the folder that holds it in PYTHONPATH."
         )
-    for module, declared in slot_by_module.items():
-        if declared:
+    for module, declared_slot in slot_by_module.items():
+        if declared_slot:
             raise ConfigError(
-                f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
+                f"{label}: the module {module!r} is a plug-in of {declared_slot!r}, "
+                f"not of {slot!r}."
             )
     raise ConfigError(
-        f"{where}: the module {next(iter(slot_by_module))!r} is not a plug-in. Write the line "
+        f"{label}: the module {next(iter(slot_by_module))!r} is not a plug-in. Write the line "
         f"SLOT = {slot!r} into it to make it one."
     )
 
@@ -88,11 +91,11 @@ def slot_of(name: str) -> str | None:
     return next(filter(None, slot_by_module.values()), None)
 
 
-def _slots_of(name: str, where: str) -> dict[str, str]:
+def _slots_of(name: str, label: str) -> dict[str, str]:
     """Return {module: slot or ""} for the modules that a name may refer to."""
     slot_by_module = {}
     for module in (name, name.rpartition(".")[0]):
-        text = _module_text(module, where)
+        text = _module_text(module, label)
         if text is not None:
             slot_by_module[module] = current_slot(_declared_slot(text))
     return slot_by_module
@@ -118,7 +121,7 @@ def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     }
 
 
-def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
+def from_entry_point(point: metadata.EntryPoint, noun: str) -> Entry:
     """Return (function, module) of an entry point.
 
     The entry point is ``module:function``, or ``module`` with a function of the entry point's name.
@@ -127,15 +130,15 @@ def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
         ConfigError: the module cannot be imported.
     """
     package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
-    where = f"{what} {point.name!r}, an entry point{package}"
-    return import_entry(point.module, point.attr or point.name, where)
+    label = f"{noun} {point.name!r}, an entry point{package}"
+    return import_entry(point.module, point.attr or point.name, label)
 
 
-def import_entry(name: str, function: str, where: str) -> Entry:
+def import_entry(name: str, function: str, label: str) -> Entry:
     """Import a module and return (function, module).
 
     Raises:
-        ConfigError: the import raises, or there is no such function.
+        ConfigError: the import fails, or there is no such function.
     """
     try:
         module = importlib.import_module(name)
@@ -147,51 +150,51 @@ def import_entry(name: str, function: str, where: str) -> Entry:
         )
         message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"{where}: importing {name!r} failed{location}: {type(error).__name__}: {message}. "
+            f"{label}: importing {name!r} failed{location}: {type(error).__name__}: {message}. "
             f"{DEBUG}=1 shows the traceback."
         ) from error
     entry = getattr(module, function, None)
     if not callable(entry):
         raise ConfigError(
-            f"{where}: the module {name!r} has no function {function!r}; this is the "
+            f"{label}: the module {name!r} has no function {function!r}; this is the "
             "function that the plug-in's name calls."
         )
-    _loaded.setdefault(name, hashlib.sha256((_module_text(name, where) or "").encode()).hexdigest())
+    _loaded.setdefault(name, hashlib.sha256((_module_text(name, label) or "").encode()).hexdigest())
     return entry, module
 
 
-def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
+def _check_listed(plugin: Entry, name: str, label: str) -> Entry:
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
     is_plugin = inspect.isfunction(entry) or inspect.isclass(entry)
     if function not in allowed or not is_plugin or entry.__module__ != module.__name__:
         raise ConfigError(
-            f"{where}: {function!r} is not a plug-in of the module {module.__name__!r}, which "
+            f"{label}: {function!r} is not a plug-in of the module {module.__name__!r}, which "
             f"has {', '.join(map(repr, sorted(allowed)))}. To make a function a plug-in, write "
             f"PLUGINS = ({function!r},) there."
         )
     return plugin
 
 
-def _module_text(module: str, where: str) -> str | None:
-    top, *rest = module.split(".")
+def _module_text(module: str, label: str) -> str | None:
+    top, *submodules = module.split(".")
     try:
         spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package
     except (ImportError, ValueError):
         spec = None
     if spec is None:
         return None
-    stems = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
-    if not stems and not rest and (spec.origin or "").endswith(".py"):
+    stems = [Path(folder, *submodules) for folder in spec.submodule_search_locations or ()]
+    if not stems and not submodules and (spec.origin or "").endswith(".py"):
         stems = [Path(spec.origin or "").with_suffix("")]
     try:
         texts = [text for text in map(read_module, stems) if text is not None]
     except (UnicodeError, SyntaxError) as error:  # the text is decoded, not compiled
         raise ConfigError(
-            f"{where}: the file of the module {module!r} is not UTF-8 text."
+            f"{label}: the file of the module {module!r} is not UTF-8 text."
         ) from error
-    return texts[0] if texts else None if rest else ""
+    return texts[0] if texts else None if submodules else ""
 
 
 def read_module(stem: Path) -> str | None:

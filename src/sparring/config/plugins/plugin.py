@@ -111,9 +111,9 @@ class ModuleDeclarations:
     REQUIRES: Mapping[str, Collection[str]] = field(default_factory=dict)
     """what a configuration must also have; see ``config.parts.check_requires``"""
     GROUP_RELATIVE: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False
-    """whether it compares episodes of one initial state, so that it learns nothing from a group of
-    one; or {option: values} of options that make it do so; or a list of such mappings"""
-    CRITIC: str = "value"  # what the critic estimates: "value" or "contribution" of a turn
+    """whether the estimator compares episodes of one initial state, so that it learns nothing from
+    a group of one; or the options for which it does so: {option: values}, or a list of these"""
+    CRITIC: str = "value"  # the critic's estimate: "value" or "contribution" of a turn
     LEVEL: Literal["turn", "token"] = "turn"  # rows of a returned plain array
 
     # for losses and rewards
@@ -122,11 +122,11 @@ class ModuleDeclarations:
     READS: str = ""  # "turn": a turn's reward depends only on this turn
 
     # for players: functions of the player's options
-    style_of: Callable[..., str] | None = None  # returns the style of prompts of the player
+    style_of: Callable[..., str] | None = None  # returns the style of prompts that the player needs
     words_of: Callable[..., frozenset[str] | None] | None = (
-        None  # words that it can read; None: any
+        None  # words that the player can read; None: any
     )
-    identity_of: Callable[..., Any] | None = None  # what its play depends on besides options
+    identity_of: Callable[..., Any] | None = None  # what the play depends on besides options
     is_mixture: Callable[..., bool] | None = None  # whether the player draws one of several players
 
     # for context strategies and knowledge
@@ -229,8 +229,7 @@ class BoundPlugin:
         """Call the plug-in with these positional arguments and its options at ``progress``.
 
         Raises:
-            PluginError: the plug-in raised an exception, or ``check_output`` of its slot refused
-                the output.
+            PluginError: the plug-in raised an exception, or its output is wrong (``check_output``).
         """
         plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
@@ -240,8 +239,8 @@ class BoundPlugin:
             if check_input is not None:
                 check_input(self, *args)
             adapt: Any = base_attribute(plugin.slot, "adapt")
-            entry = plugin.function if adapt is None else adapt(plugin)
-            output = entry(*args, **options)
+            function = plugin.function if adapt is None else adapt(plugin)
+            output = function(*args, **options)
             if check_output is not None:
                 check_output(self, output, *args)
         return output
@@ -254,59 +253,60 @@ def with_options(
     plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
 ) -> BoundPlugin:
     """Return a plug-in with checked options; see ``registry.bind`` for arguments and errors."""
-    where = f"{plugin.slot} {plugin.name!r}"
-    merged: dict[str, Any] = {}
+    label = f"{plugin.slot} {plugin.name!r}"
+    merged_options: dict[str, Any] = {}
     if preset is not None:
         if preset not in plugin.presets:
-            raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
-        merged.update(plugin.presets[preset])
-    merged.update(_without_removed(plugin, options or {}, where))
-    for key in merged:
+            raise UnknownNameError(f"preset of {label}", preset, plugin.presets)
+        merged_options.update(plugin.presets[preset])
+    merged_options.update(_without_removed(plugin, options or {}, label))
+    for key in merged_options:
         if key not in plugin.options:
-            raise UnknownNameError(f"option of {where}", key, plugin.options)
-    hints = _annotations(plugin.function, where)
+            raise UnknownNameError(f"option of {label}", key, plugin.options)
+    hints = _annotations(plugin.function, label)
     schedules = {
-        key: _schedule(value, hints[key], f"{where}, option {key!r}")
-        for key, value in merged.items()
+        key: _schedule(value, hints[key], f"{label}, option {key!r}")
+        for key, value in merged_options.items()
         if is_schedule(value) and _is_float(hints[key])
     }
-    plain = {key: value for key, value in merged.items() if key not in schedules}
+    plain_options = {key: value for key, value in merged_options.items() if key not in schedules}
     try:
-        checked = dict(_options_model(plugin.function, where, frozenset(schedules))(**plain))
+        model = _options_model(plugin.function, label, frozenset(schedules))
+        checked_options = dict(model(**plain_options))
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])
         raise ConfigError(
-            f"{where}, option {key!r}: {problem['msg']}, got {quoted(problem.get('input'))}."
+            f"{label}, option {key!r}: {problem['msg']}, got {quoted(problem.get('input'))}."
         ) from None
-    return BoundPlugin(plugin=plugin, options=checked, schedules=schedules)
+    return BoundPlugin(plugin=plugin, options=checked_options, schedules=schedules)
 
 
-def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    removed = plugin.declarations.REMOVED
-    for name in removed.keys() & options.keys():
-        default, version = removed[name]
+def _without_removed(plugin: Plugin, options: Mapping[str, Any], label: str) -> dict[str, Any]:
+    removed_options = plugin.declarations.REMOVED
+    for name in removed_options.keys() & options.keys():
+        default, version = removed_options[name]
         if options[name] != default:
             raise ConfigError(
-                f"{where} has no option {name!r} any more: {name}={quoted(options[name])} needs "
+                f"{label} has no option {name!r} any more: {name}={quoted(options[name])} needs "
                 f"version {version}. It now always works as with {name}={default}; leave it out."
             )
-    return {name: value for name, value in options.items() if name not in removed}
+    return {name: value for name, value in options.items() if name not in removed_options}
 
 
 @cache
-def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
+def _annotations(function: Callable[..., Any], label: str) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation can be any expression
         raise ConfigError(
-            f"{where}: the annotations of its function cannot be "
+            f"{label}: the annotations of its function cannot be "
             f"read: {type(error).__name__}: {error}."
         ) from error
     for key, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in hints:
             raise ConfigError(
-                f"{where}: its option {key!r} has no annotation; write such as {key}: float = 1.0."
+                f"{label}: its option {key!r} has no annotation; write such as {key}: float = 1.0."
             )
     return hints
 
@@ -319,28 +319,28 @@ def _is_float(hint: Any) -> bool:
     return hint is float
 
 
-def _schedule(value: Any, hint: Any, where: str) -> Schedule:
-    schedule = parse(value, where)
+def _schedule(value: Any, hint: Any, label: str) -> Schedule:
+    schedule = parse(value, label)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:
         try:
             adapter.validate_python(number)
         except pydantic.ValidationError as error:
             raise ConfigError(
-                f"{where}: {error.errors()[0]['msg']}, got {quoted(number)} in its schedule."
+                f"{label}: {error.errors()[0]['msg']}, got {quoted(number)} in its schedule."
             ) from None
     return schedule
 
 
 @cache
 def _options_model(
-    function: Callable[..., Any], where: str, scheduled: frozenset[str]
+    function: Callable[..., Any], label: str, schedule_options: frozenset[str]
 ) -> type[pydantic.BaseModel]:
-    hints = _annotations(function, where)
+    hints = _annotations(function, label)
     fields: dict[str, Any] = {
         key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)
         for key, p in inspect.signature(function).parameters.items()
-        if p.kind is inspect.Parameter.KEYWORD_ONLY and key not in scheduled
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and key not in schedule_options
     }
     config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
     return pydantic.create_model("Options", __config__=config, **fields)
@@ -351,14 +351,14 @@ def package_of(slot: str) -> str:
     return f"sparring.{PACKAGES.get(slot, slot)}"
 
 
-def word(slot: str) -> str:
-    """Return the word for a plug-in of a slot, such as "sampler"."""
+def slot_noun(slot: str) -> str:
+    """Return the noun for a plug-in of a slot, such as "sampler"."""
     return SLOTS.get(slot) or PARTS[slot]
 
 
 def named(slot: str, name: str) -> str:
-    """Return a plug-in's name for messages, with its configuration key."""
-    return f"{word(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
+    """Return a plug-in's kind and name for messages, with its configuration key."""
+    return f"{slot_noun(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
@@ -377,5 +377,5 @@ def base_attribute(slot: str, name: str) -> Any:
 
 def current_needs(slot: str, needs: Iterable[str]) -> frozenset[str]:
     """Return the current names for entries of NEEDS."""
-    renamed: Mapping[str, set[str]] = base_attribute(slot, "RENAMED") or {}
-    return frozenset().union(*(renamed.get(name, {name}) for name in needs))
+    new_names: Mapping[str, set[str]] = base_attribute(slot, "RENAMED") or {}
+    return frozenset().union(*(new_names.get(name, {name}) for name in needs))

@@ -1,9 +1,9 @@
 """Finds plug-ins by file name, checks their options, and suggests names for typing errors.
 
-A slot is a package of plug-ins. A plug-in is a module of it with a function of the module's name,
-or with a class assigned to this name (``nim = Nim``). The function's keyword-only parameters are
-the plug-in's options. So a new plug-in needs no change of existing files. Plug-ins of other
-packages are found too, by names with a dot and by entry points (``outside.py``). A plug-in that is
+A slot is a package of plug-ins. A plug-in is a module of the slot with a function of the module's
+name, or with a class assigned to this name (``nim = Nim``). The function's keyword-only parameters
+are the plug-in's options. So a new plug-in needs no change of existing files. Plug-ins of other
+packages are also found, by names with a dot and by entry points (``outside.py``). A plug-in that is
 a folder may have parts: modules with a function of the plug-in's name, such as
 ``environments/sudoku/solver.py``.
 
@@ -39,8 +39,8 @@ from sparring.config.plugins.plugin import (
     current_needs,
     named,
     package_of,
+    slot_noun,
     with_options,
-    word,
 )
 from sparring.core.errors import ConfigError, UnknownNameError
 
@@ -54,15 +54,15 @@ __all__ = [
     "clear_caches",
     "is_known",
     "load",
+    "load_all",
     "load_part",
-    "loadable",
     "named",
     "names",
-    "offering",
-    "ordered",
+    "names_with_line_in_part",
     "required_services",
+    "slot_noun",
+    "sort_columns",
     "with_options",
-    "word",
 ]
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def clear_caches() -> None:
 
 
 def is_known(slot: str, name: str) -> bool:
-    """Return whether a name is a plug-in of a slot, or is written as an outside one, with dots."""
+    """Return whether a slot has a plug-in of this name, or the name has a dot: an outside one."""
     return is_outside(name) or name in names(slot)
 
 
@@ -118,8 +118,8 @@ def _has_line(stem: Path, *prefixes: str) -> bool:
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
 
 
-def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
-    """Return plug-ins of a slot, all or a subset; warn of entry points that cannot be imported."""
+def load_all(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
+    """Return all plug-ins of a slot, or a subset; warn of entry points that cannot be imported."""
     plugins = []
     for name in names(slot) if subset is None else subset:
         try:
@@ -149,17 +149,17 @@ def _check_needs(plugin: Plugin) -> Plugin:
     return plugin
 
 
-_CRITIC = "{name: value_loss, weight: 0.5}]'"
-FIELD_NAMES = {  # common name of an algorithm -> estimator and losses to write for it
-    "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_CRITIC}.",
-    "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_CRITIC}.",
+_VALUE_LOSS = "{name: value_loss, weight: 0.5}]'"
+ALGORITHM_HINTS = {  # name of a common algorithm -> estimator and losses to write for it
+    "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_VALUE_LOSS}.",
+    "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_VALUE_LOSS}.",
     "reinforce": "REINFORCE is credit.name=outcome 'losses=[{name: policy_gradient}]'; with a "
     "baseline for each role it is credit.name=rae.",
     "dr_grpo": "Dr. GRPO is 'credit={name: grpo, preset: dr_grpo}' with rollout.group_size=8.",
     "dapo": "DAPO is credit.name=grpo 'losses=[{name: ppo_clip, preset: dapo}]' "
     "selection.name=equal_groups rollout.group_size=8.",
 }
-FIELD_NAMES["actor_critic"] = FIELD_NAMES["a2c"]
+ALGORITHM_HINTS["actor_critic"] = ALGORITHM_HINTS["a2c"]
 
 
 @cache
@@ -179,7 +179,7 @@ def load(slot: str, name: str) -> Plugin:
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
-        hint = FIELD_NAMES.get(name.lower()) if slot in ("credit", "losses") else None
+        hint = ALGORITHM_HINTS.get(name.lower()) if slot in ("credit", "losses") else None
         raise UnknownNameError(
             SLOTS[slot],
             name,
@@ -200,24 +200,24 @@ def load_part(slot: str, name: str, part: str) -> Plugin | None:
     """
     plugin = load(slot, name)
     folders = getattr(plugin.module, "__path__", ())
-    function = name if name in built_in(slot) else plugin.function.__name__
-    if not any(_has_line(Path(folder, part), f"def {function}(") for folder in folders):
+    function_name = name if name in built_in(slot) else plugin.function.__name__
+    if not any(_has_line(Path(folder, part), f"def {function_name}(") for folder in folders):
         return None
-    path, of_slot = f"{plugin.module.__name__}.{part}", f"{slot}.{part}"
+    path, part_slot = f"{plugin.module.__name__}.{part}", f"{slot}.{part}"
     if name in built_in(slot):
         module = importlib.import_module(path)
-        entry = getattr(module, function)
+        part_function = getattr(module, function_name)
     else:
-        entry, module = import_entry(path, function, named(of_slot, name))
-    return Plugin(slot=of_slot, name=name, function=entry, module=module)
+        part_function, module = import_entry(path, function_name, named(part_slot, name))
+    return Plugin(slot=part_slot, name=name, function=part_function, module=module)
 
 
-def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
-    """Return the names of Sparring's own plug-ins whose part has a certain line, without imports.
+def names_with_line_in_part(slot: str, part: str, line: str) -> tuple[str, ...]:
+    """Return the names of Sparring's own plug-ins with a certain line in a part, without imports.
 
     Args:
         slot: slot of the plug-in.
-        part: module in the plug-ins' folders.
+        part: name of the part, a module in the plug-in's folder.
         line: beginning of the line, such as ``def reference(``.
     """
     folders = importlib.import_module(package_of(slot)).__path__
@@ -235,12 +235,12 @@ def required_services(bound: BoundPlugin) -> frozenset[str]:
     """
     plugins = [bound.plugin]
     if "columns" in (base_attribute(bound.plugin.slot, "NEEDS_FROM") or ()):
-        plugins += [load("columns", name) for name in ordered(bound.needs)]
+        plugins += [load("columns", name) for name in sort_columns(bound.needs)]
     return frozenset().union(*(plugin.declared("REQUIRED_SERVICES", ()) for plugin in plugins))
 
 
-def ordered(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return columns and all columns that they need, in the order of computation.
+def sort_columns(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return columns, and all columns that these need, in the order of computation.
 
     Args:
         needs: names of the columns.
@@ -253,12 +253,12 @@ def ordered(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str,
     for name in sorted(needs):
         if name in ancestors:
             raise ConfigError(
-                f"column {name!r} needs itself: {' -> '.join((*ancestors, name))}. Leave one out "
-                "of NEEDS."
+                f"column {name!r} needs itself: {' -> '.join((*ancestors, name))}. Remove one of "
+                "these names from NEEDS."
             )
         if name not in columns:
-            needed = ordered(bind("columns", name).needs, (*ancestors, name))
-            columns |= dict.fromkeys((*needed, name))
+            needed_columns = sort_columns(bind("columns", name).needs, (*ancestors, name))
+            columns |= dict.fromkeys((*needed_columns, name))
     return tuple(columns)
 
 

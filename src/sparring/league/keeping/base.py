@@ -23,8 +23,8 @@ class KeepRequest:
         payoffs: the payoff book.
         step: number of steps done.
         stream: the stream of all draws.
-        others: members that stay in any case: the learners' initial weights, and the snapshots of
-            other learners of the league.
+        permanent_members: members that stay in any case: the learners' initial weights, and the
+            snapshots of other learners of the league.
     """
 
     members: Sequence[PlayerRef]
@@ -32,11 +32,11 @@ class KeepRequest:
     payoffs: Payoffs = field(default_factory=Payoffs)
     step: int = 0
     stream: Stream
-    others: Sequence[PlayerRef] = ()
+    permanent_members: Sequence[PlayerRef] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", refs(self.members))
-        object.__setattr__(self, "others", refs(self.others))
+        object.__setattr__(self, "permanent_members", refs(self.permanent_members))
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ def mass(
     Raises:
         GameError: the solver cannot solve the meta-game.
     """
-    all_members = (*request.others, *request.members)
+    all_members = (*request.permanent_members, *request.members)
     environments = dict.fromkeys(sorted({row.environment for row in request.payoffs.rows}), 1.0)
     game = member_payoffs(request.payoffs, all_members, environments or {"": 1.0})
     weights = dict(zip(all_members, solve_meta_game(solver, game).sides[0].tolist(), strict=True))

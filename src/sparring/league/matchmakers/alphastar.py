@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import PlayerRef
 from sparring.core.rng import Stream
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.payoffs import AS_PUBLISHED, weights
 
 T = TypeVar("T")
@@ -56,19 +56,20 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
         prior: number of draws added to every record, at least 0, so that one episode has little
             effect. Default 2.
     """
-    mains = [player for player in (request.learner, *request.others) if request.tag(player) == MAIN]
+    learners = (request.learner, *request.other_learners)
+    mains = [player for player in learners if request.tag(player) == MAIN]
     player = opponent(
         request.tag(request.learner),
         mains=mains or [request.learner],
-        frozen=list(request.members),
-        tag=request.tag,
-        past=lambda main: [member for member in request.members if member.name == main.name],
+        snapshots=list(request.members),
+        tag_of=request.tag,
+        past_of=lambda main: [member for member in request.members if member.name == main.name],
         rate=lambda player: _rate(request, player, prior),
         stream=request.stream,
     )
     if player is None or player == request.learner:
         return self_play(request)
-    return against(request, lambda seat: player)
+    return seat_vs(request, lambda seat: player)
 
 
 def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:
@@ -80,9 +81,9 @@ def opponent(
     learner_tag: str,
     *,
     mains: Sequence[T],
-    frozen: Sequence[T],
-    tag: Callable[[T], str],
-    past: Callable[[T], Sequence[T]],
+    snapshots: Sequence[T],
+    tag_of: Callable[[T], str],
+    past_of: Callable[[T], Sequence[T]],
     rate: Callable[[T], float],
     stream: Stream,
 ) -> T | None:
@@ -91,37 +92,37 @@ def opponent(
     Args:
         learner_tag: the agent's tag.
         mains: the main agents with current weights.
-        frozen: all snapshots.
-        tag: returns the tag of a snapshot.
-        past: returns the snapshots of a main agent, oldest first.
-        rate: returns the agent's win rate against another one.
+        snapshots: all snapshots.
+        tag_of: returns the tag of a snapshot.
+        past_of: returns the snapshots of a main agent, oldest first.
+        rate: returns the agent's win rate against another agent.
         stream: the stream of all draws.
     """
 
-    def pfsp(snapshots: Sequence[T], weighting: str) -> T | None:
-        if not snapshots:
+    def pfsp(pool: Sequence[T], weighting: str) -> T | None:
+        if not pool:
             return None
-        draw_weights = weights([rate(snapshot) for snapshot in snapshots], *AS_PUBLISHED[weighting])
-        return draw_member(snapshots, draw_weights, stream.uniform(1))
+        draw_weights = weights([rate(member) for member in pool], *AS_PUBLISHED[weighting])
+        return draw_member(pool, draw_weights, stream.uniform(1))
 
     if learner_tag not in (MAIN, EXPLOITER):
-        return pfsp(frozen, "linear_capped")
-    coin, main = stream.uniform(0), mains[int(stream.uniform(2) * len(mains))]
+        return pfsp(snapshots, "linear_capped")
+    draw, main = stream.uniform(0), mains[int(stream.uniform(2) * len(mains))]
     if learner_tag == EXPLOITER:
-        return main if rate(main) > 0.1 or not past(main) else pfsp(past(main), "variance")
-    if coin < 0.5:
-        return pfsp(frozen, "squared")
-    if coin < 0.65:
-        exploiters = [snapshot for snapshot in frozen if tag(snapshot) == EXPLOITER]
+        return main if rate(main) > 0.1 or not past_of(main) else pfsp(past_of(main), "variance")
+    if draw < 0.5:
+        return pfsp(snapshots, "squared")
+    if draw < 0.65:
+        exploiters = [snapshot for snapshot in snapshots if tag_of(snapshot) == EXPLOITER]
         if exploiters and min(map(rate, exploiters)) < 0.3:
             return pfsp(exploiters, "squared")
-        snapshots = past(main)
-        forgotten = snapshots[
-            : without_monotonic_suffix([rate(snapshot) for snapshot in snapshots])
+        main_snapshots = past_of(main)
+        forgotten = main_snapshots[
+            : without_monotonic_suffix([rate(snapshot) for snapshot in main_snapshots])
         ]
         if forgotten and min(map(rate, forgotten)) < BEATEN_RATE:
             return pfsp(forgotten, "squared")
-    return main if rate(main) > 0.3 or not past(main) else pfsp(past(main), "variance")
+    return main if rate(main) > 0.3 or not past_of(main) else pfsp(past_of(main), "variance")
 
 
 def without_monotonic_suffix(rates: Sequence[float]) -> int:

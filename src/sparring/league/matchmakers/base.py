@@ -32,13 +32,13 @@ class MatchRequest:
         teams: number of the team of each seat, [num_seats].
         members: snapshots, oldest first; may be empty.
         payoffs: the payoff book, up to the previous step.
-        bots: names of the run's ``bots``, which may be seated besides the player plug-ins.
+        bots: names of the run's ``bots``; these and all player plug-ins may be seated.
         step: number of steps done.
         number: number of the initial state in the whole run; used to balance seats.
         stream: the stream of all draws.
         policies: name of the learner's policy in each seat, [num_seats]; (): ``main`` in all.
-        learns: whether that policy is trained, [num_seats]; (): all are.
-        learner: the player to be trained: ``LEARNER``, or one of several in a league.
+        learns: whether the policy of each seat is trained, [num_seats]; (): all are trained.
+        learner: the player to be trained: ``LEARNER``, or one of several learners in a league.
         tags: tag of each policy that learns in the league, by its name; {}: one policy learns.
     """
 
@@ -60,7 +60,7 @@ class MatchRequest:
         object.__setattr__(self, "members", refs(self.members))
 
     @property
-    def others(self) -> tuple[PlayerRef, ...]:
+    def other_learners(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
         return tuple(
             player for player in map(LEARNER.for_policy, self.tags) if player != self.learner
@@ -81,7 +81,7 @@ class MatchRequest:
         return seats_by_player(tuple(self.teams))
 
     @property
-    def own_sides(self) -> tuple[tuple[int, ...], ...]:
+    def trained_sides(self) -> tuple[tuple[int, ...], ...]:
         """The sides with a trained policy; all sides if no policy is trained."""
         learns = self.learns or (True,) * self.num_seats
         return tuple(side for side in self.sides if any(learns[s] for s in side)) or self.sides
@@ -98,7 +98,7 @@ class MatchRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seating:
-    """The player of each seat, and whether its tokens are trained on."""
+    """The player of each seat, and whether it is trained there."""
 
     seats: Sequence[PlayerRef | str | Mixture]  # [num_seats]; names become references
     trained: tuple[bool, ...]  # [num_seats]
@@ -126,8 +126,8 @@ def self_play(request: MatchRequest) -> Seating:
     )
 
 
-def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
-    """Return a seating with the learner in one side, and opponents in the others.
+def seat_vs(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
+    """Return a seating with the learner in one side, and opponents in all other sides.
 
     The learner's side rotates from one initial state to the next, and only this side is trained.
 
@@ -135,7 +135,7 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
         request: the input of the matchmaker.
         opponent: returns the player of a side, given the side's first seat.
     """
-    learner_side = request.own_sides[request.number % len(request.own_sides)]
+    learner_side = request.trained_sides[request.number % len(request.trained_sides)]
     seats = dict.fromkeys(range(request.num_seats), request.learner)
     for side in request.sides:
         if side != learner_side:
@@ -171,18 +171,18 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER or player is request.learner:
             continue  # the learner always exists
-        possible = player.shares(request.members) if isinstance(player, Mixture) else (player,)
-        for member in possible:
+        players = player.shares(request.members) if isinstance(player, Mixture) else (player,)
+        for member in players:
             if not _exists(member, request):
                 raise PluginError(
                     f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
                     f"player. {_advice(member, request)}"
                 )
         if trained and (isinstance(player, Mixture) or player.for_policy(MAIN) != LEARNER):
+            learners = (request.learner, *request.other_learners)
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{' or '.join(repr(str(name)) for name in (request.learner, *request.others))} "
-                "is trained."
+                f"{' or '.join(repr(str(learner)) for learner in learners)} is trained."
             )
 
 
@@ -201,7 +201,7 @@ def _exists(player: PlayerRef, request: MatchRequest) -> bool:
 def _advice(player: PlayerRef, request: MatchRequest) -> str:
     bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
     similar = nearest(
-        str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]
+        str(player), [str(LEARNER), *map(str, (*request.other_learners, *request.members)), *bots]
     )
     suggestion = f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
     members = ", ".join(map(str, request.members)) or "none yet"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.payoffs import weights
 
 ANY = "any"  # stands for all tags
@@ -83,12 +83,12 @@ def _against_tag(
     request: MatchRequest, is_current: bool, tag: str, weight_options: tuple[str, float, float]
 ) -> Seating:
     """Return a seating against players of a tag, or self-play if there are none."""
-    candidates = request.others if is_current else tuple(request.members)
+    candidates = request.other_learners if is_current else tuple(request.members)
     players = [player for player in candidates if tag in (ANY, request.tag(player))]
     if not players:
         return self_play(request)
     shares = [1.0] * len(players) if is_current else _weights(request, players, *weight_options)
-    return against(
+    return seat_vs(
         request,
         lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
     )

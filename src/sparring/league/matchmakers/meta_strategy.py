@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.meta_game import APART, is_two_sided, member_payoffs, side_payoffs
 from sparring.league.meta_solvers.base import SolverOption, bind_solver, solve_meta_game
 from sparring.league.payoffs import IdentityKey, Payoffs
@@ -85,15 +85,15 @@ def meta_strategy(
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
     others, solver_json = _with_tag(request, by) if by else (), json.dumps(solver, sort_keys=True)
-    book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
+    book, seats = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
-        weights = _solve_apart(book, members, request.label, (first[0], first[1]), solver_json)
+        weights = _solve_apart(book, members, request.label, (seats[0], seats[1]), solver_json)
     else:
-        weights = (_solve_together(book, members, others, request.label, solver_json),) * len(first)
-    weights_of = dict(zip(first, weights, strict=True))
-    return against(
+        weights = (_solve_together(book, members, others, request.label, solver_json),) * len(seats)
+    weights_at = dict(zip(seats, weights, strict=True))
+    return seat_vs(
         request,
-        lambda seat: draw_member(members, weights_of[seat], request.stream.child(seat).uniform(0)),
+        lambda seat: draw_member(members, weights_at[seat], request.stream.child(seat).uniform(0)),
     )
 
 

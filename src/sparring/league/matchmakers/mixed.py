@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef, bot
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, seat_vs, self_play
 
 
 def mixed(
@@ -46,8 +46,8 @@ def mixed(
 
 def _against(request: MatchRequest, player: PlayerRef | None) -> Seating:
     if player is not None:
-        return against(request, lambda seat: player)
+        return seat_vs(request, lambda seat: player)
     if not request.members:
         return self_play(request)
     members, stream = request.members, request.stream
-    return against(request, lambda seat: members[stream.child(seat).integer(0, len(members))])
+    return seat_vs(request, lambda seat: members[stream.child(seat).integer(0, len(members))])

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
 from sparring.league.payoffs import weights
 
 
@@ -56,7 +56,7 @@ def pfsp(
         return self_play(request)
     rates = [request.results(member).win_rate(prior) for member in request.members]
     shares = weights(rates, weighting, power)
-    return against(
+    return seat_vs(
         request,
         lambda seat: draw_member(request.members, shares, request.stream.child(seat).uniform(0)),
     )

@@ -55,15 +55,15 @@ def alpha_rank(
     Raises:
         GameError: there are more than 600 states.
     """
-    states = game.shape[0] if game.symmetric else int(np.prod(game.shape))
-    if states > MAX_STATES:
+    num_states = game.shape[0] if game.symmetric else int(np.prod(game.shape))
+    if num_states > MAX_STATES:
         raise GameError(
-            f"meta-solver 'alpha_rank': {states} combinations of members are more than "
+            f"meta-solver 'alpha_rank': {num_states} combinations of members are more than "
             f"{MAX_STATES}; keep fewer members, or take regret_matching."
         )
     if game.symmetric:
-        first = game.payoffs[0]
-        gains = first.T - first
+        payoffs = game.payoffs[0]
+        gains = payoffs.T - payoffs
         shares = stationary(_log_fixation(gains, alpha, population))
         return strategy_of(game, (shares, shares))
     shares = stationary(_log_rates(game, alpha, population)).reshape(game.shape)
@@ -74,9 +74,9 @@ def alpha_rank(
 
 def _log_rates(game: MetaGame, alpha: float | None, population: int) -> FloatArray:
     """Return the logarithms of the rates between combinations of members, [states, states]."""
-    states = int(np.prod(game.shape))
-    numbers = np.arange(states).reshape(game.shape)
-    rates = np.full((states, states), -np.inf)
+    num_states = int(np.prod(game.shape))
+    numbers = np.arange(num_states).reshape(game.shape)
+    rates = np.full((num_states, num_states), -np.inf)
     for side, payoffs in enumerate(game.payoffs):
         lines = np.moveaxis(numbers, side, -1).reshape(-1, game.shape[side])
         line_payoffs = np.moveaxis(payoffs, side, -1).reshape(-1, game.shape[side])
@@ -88,10 +88,10 @@ def _log_rates(game: MetaGame, alpha: float | None, population: int) -> FloatArr
 def _log_fixation(gains: FloatArray, alpha: float | None, population: int) -> FloatArray:
     """Return the logarithm of a mutant's fixation probability, by its gain in payoff."""
     if alpha is None:
-        equal = -np.log(population)
-        return np.where(gains > 0, 0.0, np.where(gains < 0, LOG_RARE, equal))
+        log_neutral = -np.log(population)
+        return np.where(gains > 0, 0.0, np.where(gains < 0, LOG_RARE, log_neutral))
     size = np.minimum(np.abs(alpha * gains), 1e200)
-    safe = np.maximum(size, 1e-300)
-    log_ratio = np.log(-np.expm1(-safe)) - np.log(-np.expm1(-population * safe))
+    nonzero_size = np.maximum(size, 1e-300)
+    log_ratio = np.log(-np.expm1(-nonzero_size)) - np.log(-np.expm1(-population * nonzero_size))
     logs: FloatArray = log_ratio - np.where(gains < 0, (population - 1) * size, 0.0)
     return logs

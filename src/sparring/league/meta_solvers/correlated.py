@@ -8,7 +8,7 @@ import numpy as np
 
 from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
-from sparring.ops.matrix_games import most_mixed
+from sparring.ops.matrix_games import max_gini_equilibrium
 
 MAX_CELLS = 400  # the least-squares problem has an unknown per cell and deviation
 
@@ -43,13 +43,13 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
     Raises:
         GameError: there are more than 400 combinations.
     """
-    cells = int(np.prod(game.shape))
-    if cells > MAX_CELLS:
+    num_cells = int(np.prod(game.shape))
+    if num_cells > MAX_CELLS:
         raise GameError(
-            f"meta-solver 'correlated': {cells} combinations of members are more than {MAX_CELLS}; "
-            "keep fewer members, or take regret_matching."
+            f"meta-solver 'correlated': {num_cells} combinations of members are more than "
+            f"{MAX_CELLS}; keep fewer members, or take regret_matching."
         )
-    joint = most_mixed(game.payoffs, recommended=kind == "ce")
+    joint = max_gini_equilibrium(game.payoffs, recommended=kind == "ce")
     if game.symmetric:
         joint = (joint + joint.T) / 2
         first = distribution(joint.sum(axis=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of, zero_sum_payoffs
-from sparring.ops.matrix_games import most_even
+from sparring.ops.matrix_games import max_entropy_strategy
 
 TWO_SIDED = True
 
@@ -33,5 +33,5 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
         GameError: more than two sides, or payoffs that do not sum to a constant.
     """
     payoffs = zero_sum_payoffs(game, "max_entropy_nash")
-    first = most_even(payoffs)
-    return strategy_of(game, (first, first if game.symmetric else most_even(-payoffs.T)))
+    first = max_entropy_strategy(payoffs)
+    return strategy_of(game, (first, first if game.symmetric else max_entropy_strategy(-payoffs.T)))

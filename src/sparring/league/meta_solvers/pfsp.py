@@ -33,7 +33,7 @@ def pfsp(
         f(p) = min(1/2, 1 - p)   "linear_capped"
         f(p) = p (1 - p)         "variance"
 
-    If all weights are 0 they are uniform. Rates are ``MetaGame.wins``; if it is None, they
+    If all weights are 0 they are uniform. Rates are ``MetaGame.win_rates``; if it is None, they
     follow from the payoffs u to side 0, if all are in [-1, 1] and side 1 has -u:
 
         p = (1 + u) / 2
@@ -52,22 +52,22 @@ def pfsp(
         GameError: more than two sides, or win rates are unknown.
     """
     check_two_sides(game, "pfsp")
-    wins = _wins(game)
-    second = _weights(wins[-1], weighting)
-    first = second if game.symmetric else _weights(1 - wins[:, -1], weighting)
+    win_rates = _win_rates(game)
+    second = _weights(win_rates[-1], weighting)
+    first = second if game.symmetric else _weights(1 - win_rates[:, -1], weighting)
     return MetaStrategy(sides=(first, second))
 
 
-def _wins(game: MetaGame) -> FloatArray:
+def _win_rates(game: MetaGame) -> FloatArray:
     """Return the win rates of side 0, [m_0, m_1]."""
-    if game.wins is not None:
-        return game.wins
+    if game.win_rates is not None:
+        return game.win_rates
     first, second = game.payoffs
     largest = float(np.abs(first).max())
     if largest > 1 or not np.array_equal(first, -second):
         raise GameError(
             f"meta-solver 'pfsp' needs win rates, and payoffs of up to {largest:g} are not in "
-            "[-1, 1], or do not sum to 0. Give MetaGame(wins=...), or such payoffs."
+            "[-1, 1], or do not sum to 0. Give MetaGame(win_rates=...), or such payoffs."
         )
     return (1 + first) / 2
 

@@ -25,8 +25,8 @@ class ScheduleRequest:
         members: snapshots of all learners, oldest first; may be empty.
         tags: tag of each policy that learns in the league, by its name.
         payoffs: the payoff book, this step included.
-        returns: the learner's mean return of each step since then in which it learnt, oldest first;
-            filled where the schedule NEEDS "returns".
+        returns: the learner's mean return in each step since its last snapshot in which it learned,
+            oldest first; () unless the schedule NEEDS "returns".
     """
 
     age: int
@@ -41,7 +41,7 @@ class ScheduleRequest:
         object.__setattr__(self, "members", refs(self.members))
 
     @property
-    def others(self) -> tuple[PlayerRef, ...]:
+    def other_learners(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
         return tuple(
             player for player in map(LEARNER.for_policy, self.tags) if player != self.learner
@@ -56,14 +56,14 @@ class ScheduleRequest:
         return self.payoffs.results(self.learner, opponent)
 
 
-def check_output(schedule: BoundPlugin, due: Any, request: ScheduleRequest) -> None:
+def check_output(schedule: BoundPlugin, is_due: Any, request: ScheduleRequest) -> None:
     """Check the result of a schedule, after every call.
 
     Raises:
         PluginError: the result is not a bool.
     """
-    if not isinstance(due, bool):
+    if not isinstance(is_due, bool):
         raise PluginError(
             f"The {schedule} must return True, for a snapshot now, or False; it returned "
-            f"{due!r:.100}."
+            f"{is_due!r:.100}."
         )

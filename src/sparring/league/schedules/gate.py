@@ -24,8 +24,8 @@ def gate(
 
     What: from ``league.every`` steps after the last snapshot on, a snapshot is due when the lowest
     win rate against the opponents is above ``rate``, and in any case when the last snapshot is
-    ``longest`` times ``league.every`` steps old. With ``earned`` the lowest mean return replaces
-    the win rate.
+    ``longest`` times ``league.every`` steps old. With ``earned`` the learner's lowest mean return
+    replaces the win rate.
     When to use: a league with exploiters, whose members must each beat the earlier ones.
     Mathematics: with a the steps since the last snapshot, and p_j the rate of wins against opponent
     j in the payoff book, a draw being half a win,
@@ -35,12 +35,12 @@ def gate(
     With ``earned``, and r_j the learner's mean return in episodes against j, r_j > earned replaces
     p_j > rate.
 
-    Pitfalls: where the size of wins differs, as in poker, a best response may not win more often
-    than other policies; choose ``earned`` there. In Kuhn poker a learner that earned 0.33 per game
+    Pitfalls: if the size of wins differs, as in poker, a best response may not win more often than
+    other policies; then choose ``earned``. In Kuhn poker a learner that earned 0.33 per game
     won 51 % of the games. The rates count all training episodes in the book, also those of earlier
-    weights; with ``league.payoff_decay`` above 0 old ones fade. Without any opponent, or with one
-    that the matchmaker never seats, no snapshot is due until ``longest``. If all seats are one team
-    nobody wins.
+    weights; with ``league.payoff_decay`` above 0 old episodes count less. Without any opponent, or
+    with an opponent that the matchmaker never seats, no snapshot is due until ``longest``. If all
+    seats are one team, nobody wins.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
     the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
     al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.
@@ -48,10 +48,10 @@ def gate(
 
     Args:
         rate: win rate that must be exceeded, in (0, 1). Default 0.7.
-        against: "members" (default), all snapshots; "newest", the newest one of each learner;
-            "learners", the other learners with their current weights.
+        against: the opponents: "members" (default), all snapshots; "newest", the newest snapshot of
+            each learner; "learners", the other learners with their current weights.
         tags: tags of the opponents that count. null (default): all.
-        least: smallest number of decided episodes against each of them. Default 20.
+        least: smallest number of decided episodes against each opponent. Default 20.
         longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 2.
         earned: mean return, in the environment's units, that must be exceeded instead of ``rate``.
@@ -70,7 +70,7 @@ def gate(
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
     if against == "learners":
-        return list(request.others)
+        return list(request.other_learners)
     if against == "newest":
         return list({member.name: member for member in request.members}.values())
     return list(request.members)

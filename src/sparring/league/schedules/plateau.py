@@ -22,8 +22,9 @@ def plateau(
     """Take a snapshot when the learner's mean return has stopped rising.
 
     What: from ``league.every`` steps after the last snapshot on, a snapshot is due when the mean
-    return of the last ``window`` steps exceeds that of the ``window`` before by at most ``gain``,
-    and in any case when the last snapshot is ``longest`` times ``league.every`` steps old.
+    return of the last ``window`` steps exceeds the mean of the previous ``window`` steps by at most
+    ``gain``, and in any case when the last snapshot is ``longest`` times ``league.every`` steps
+    old.
     When to use: best responses that take longer against some opponents than against others, as in
     pipeline PSRO, where a fixed time freezes too early or too late.
     Mathematics: with a the steps since the last snapshot, r_t the learner's mean return in step t,

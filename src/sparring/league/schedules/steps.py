@@ -14,7 +14,7 @@ def steps(request: ScheduleRequest) -> bool:
 
         due = (a >= every)
 
-    Pitfalls: a learner that has not improved yet becomes a member as well.
+    Pitfalls: a learner that has not improved yet also becomes a member.
     Reference: the timer of policy-space response oracles, Lanctot et al., 2017 (arXiv 1711.00832).
     Verified by: tests/league/schedules/test_steps.py.
     """

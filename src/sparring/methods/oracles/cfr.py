@@ -123,7 +123,7 @@ class EquilibriumOracle(CachedOracle):
                 ],
             )
             for index in np.flatnonzero(seats == seat):
-                action_values[index], reach[index] = values.action[index], values.others[index]
+                action_values[index], reach[index] = values.action[index], values.other_reach[index]
         nash_conv = max(float(sum(response_gains)), 0.0)
         return _Values(
             arrays=arrays, action_values=tuple(action_values), reach=reach, nash_conv=nash_conv

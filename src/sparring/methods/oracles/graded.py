@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparring.config.plugins.registry import offering
+from sparring.config.plugins.registry import names_with_line_in_part
 from sparring.core.errors import UnknownNameError
 from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
@@ -56,7 +56,7 @@ class GradedOracle(KeyedOracle):
         solver = solver_of(game)
         rewards: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
         if rewards is None:
-            names = offering("environments", "solver", f"def {TIERS_FUNCTION}(")
+            names = names_with_line_in_part("environments", "solver", f"def {TIERS_FUNCTION}(")
             return (
                 f"its solver defines no tiers of actions; play {', '.join(names)}, or use "
                 "oracle constraint, posterior or minimax."

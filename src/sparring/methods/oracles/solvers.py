@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Plugin, load_part, offering
+from sparring.config.plugins.registry import Plugin, load_part, names_with_line_in_part
 from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
 from sparring.methods.oracles.base import CachedOracle
 
@@ -27,7 +27,7 @@ Prior = Literal["uniform", "bank"]
 
 def games_of_oracle(oracle: str) -> tuple[str, ...]:
     """Return the sorted names of the built-in games whose solver belongs to this oracle."""
-    return offering("environments", PART, f'ORACLE = "{oracle}"')
+    return names_with_line_in_part("environments", PART, f'ORACLE = "{oracle}"')
 
 
 def solver_of(game: Environment, oracle: str = "") -> Plugin | None:

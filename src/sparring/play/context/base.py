@@ -3,17 +3,17 @@
 A strategy is called before every prompt of a seat, and returns one of two results:
 
 ``ContextWindow``
-    The past exchanges in the conversation, and the text after them. If they are the exchanges of
-    the current conversation, the text is appended to it. Otherwise a new conversation is built from
-    the ids of these exchanges. Each conversation is one training sequence, and a reply is trained
+    The past exchanges to show, and the text after them. If the current conversation has exactly
+    these exchanges, the text is appended to it. Otherwise a new conversation is built from the ids
+    of the exchanges. Each conversation is one training sequence, and a reply is trained
     in the conversation in which it was sampled.
 ``WriteMemory``
-    The seat must write a memory first. This reply is a turn that is recorded and trained, and takes
+    The seat must write a memory first. The memory is a turn that is recorded and trained, but has
     no action. Then the strategy is called again, with the memory as the last exchange of the past.
 
-A strategy with ``GROWS = True`` always shows everything and is not called: the ledger appends every
-prompt to the conversation. No strategy can change an id of a prompt or of a reply, and a seat has
-no past after the environment begins a fresh conversation.
+A strategy with ``GROWS = True`` always shows the whole past and is not called: the ledger appends
+every prompt to the conversation. No strategy can change an id of a prompt or of a reply. When the
+environment begins a fresh conversation, a seat has no past.
 
 The ledger of a seat holds the exact ids of its conversations, in order. Invariant: the concatenated
 segments of a conversation equal the ids sent to the model; sampled ids are never decoded and
@@ -29,7 +29,7 @@ from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Message, Observation, Segment
 from sparring.environments.base import Environment
 
-BASE_NEEDS = {  # the values that a strategy's NEEDS may have
+BASE_NEEDS = {  # the names that a strategy's NEEDS may have
     "view": "what a seat sees of the position now, at every turn (Observation.view)",
     "notes": "notes between attempts (Observation.note, as in the environment trial)",
 }
@@ -51,8 +51,8 @@ class ContextRequest(NamedTuple):
     """Input of a context strategy: what the seat has seen, and its next prompt."""
 
     observation: Observation  # the seat's observation now
-    # the new prompt: ``observation.text``, after a notice if the last reply was illegal; if the
-    # seat tries again, only the notice
+    # the new prompt: ``observation.text``, preceded by a notice if the last reply was illegal; only
+    # the notice if the seat tries again
     text: str
     # exchanges since the environment last began a fresh conversation, oldest first
     past: tuple[Exchange, ...] = ()
@@ -62,7 +62,7 @@ class ContextRequest(NamedTuple):
 
 
 class ContextWindow(NamedTuple):
-    """The conversation to show: exchanges of ``ContextRequest.past``, in order, then a text."""
+    """The conversation to show: exchanges from ``ContextRequest.past``, in order, then a text."""
 
     past: tuple[Exchange, ...]
     text: str
@@ -76,7 +76,7 @@ class WriteMemory(NamedTuple):
 
 
 def grows(strategy: BoundPlugin) -> bool:
-    """Return whether a strategy always shows everything, and is not called."""
+    """Return whether a strategy always shows the whole past, and is not called."""
     return strategy.plugin.declarations.GROWS
 
 
@@ -110,13 +110,14 @@ def check_output(strategy: BoundPlugin, result: Any, request: ContextRequest) ->
     if isinstance(result, WriteMemory):
         if not isinstance(result.request, str) or not result.request.strip():
             raise PluginError(
-                f"The {strategy} must request a memory by a text; it returned {result.request!r}."
+                f"The {strategy} must request a memory by a text that is not empty; it returned "
+                f"{result.request!r}."
             )
         if request.is_retry or not request.past or request.past[-1].is_memory:
             raise PluginError(
-                f"The {strategy} requested a memory without anything new to remember, or "
-                "where the seat tries again; return ContextWindow there (see past and is_retry of "
-                "ContextRequest)."
+                f"The {strategy} requested a memory without a new exchange since the last "
+                "memory, or while the seat tries again; return ContextWindow then (see past and "
+                "is_retry of ContextRequest)."
             )
         return
     if not isinstance(result, ContextWindow) or not isinstance(result.text, str):
@@ -143,7 +144,7 @@ _EMPTY_OBSERVATION = Observation(prompt="", key="")  # before the first prompt
 
 
 class Ledger:
-    """The conversations of one seat as token ids, one after the other.
+    """The conversations of one seat as token ids, in order.
 
     Attributes:
         renderer: the renderer of the agent in the seat.
@@ -201,20 +202,20 @@ class Ledger:
 
         Args:
             text: the new prompt.
-            observation: the seat's observation; None: it is the text alone.
+            observation: the seat's observation; None: an observation that is only the text.
             is_retry: whether the seat tries again after an illegal reply.
 
         Raises:
             ContextError: the strategy shows the view of the position, and there is none.
             PluginError: the strategy raised, or ``check_output`` refuses its result.
         """
-        due = self._observation = observation or Observation(prompt=text, key="")
-        is_fresh = due.fresh and not is_retry
+        self._observation = observation or Observation(prompt=text, key="")
+        is_fresh = self._observation.fresh and not is_retry
         if is_fresh:
             self._past = ()
         past, self.prompt, self.memory_example = self._past, text, None
         if self._context is not None:
-            past = self._ask_strategy(self._context, due, text, is_retry)
+            past = self._ask_strategy(self._context, self._observation, text, is_retry)
         is_memory = self.memory_example is not None
         prefill = self._prefill = "" if is_retry or is_memory else due.prefill
         if self.ids and not is_fresh and self.renderer.prefix_stable and past == self._visible:
@@ -244,10 +245,10 @@ class Ledger:
         return past
 
     def record_unplayed(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
-        """Record a reply that is not played, as the end of another conversation.
+        """Record a reply that is not played, as the end of a conversation of its own.
 
         Returns:
-            The number of that conversation, and all its segments.
+            The number of this conversation, and all its segments.
         """
         prompt = Segment(kind="prompt", ids=self.ids[:1] if is_unsent(reply) else self.ids)
         return self._next_conversation(), (prompt, *sampled_segments(reply))
@@ -284,17 +285,17 @@ class Ledger:
         return prompt_ids
 
     def read(self, text: str) -> str | None:
-        """Return the action text in a reply; None where the reply has another form."""
+        """Return the text of the action in a reply; None if the reply has no such text."""
         action: str | None = self.renderer.read(text)
         return action
 
     def record(self, reply: Reply) -> tuple[Segment, ...]:
         """Append a reply to the conversation, and return all segments since the last reply.
 
-        A prompt that was too long to be sent gets an empty reply. If no part of the conversation
-        was sent before, only its first token is recorded before this reply.
+        A conversation that was too long to be sent gets an empty reply. If no part of it was sent
+        before, only its first token is recorded before this reply.
         """
-        # an end token other than the scaffold's is part of the reply; the scaffold's follows it
+        # after another end token in the reply, the scaffold's own end token follows
         has_other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
         end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or has_other_end)
         segments = self._reply_segments(reply, end_ids)
@@ -315,9 +316,9 @@ class Ledger:
 
     def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
-            has_sent, self.known = self.known > 0, max(self.known, 1)
+            was_sent, self.known = self.known > 0, max(self.known, 1)
             empty = Segment(kind="sampled", ids=())
-            return (empty,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
+            return (empty,) if was_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
         segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1
@@ -339,15 +340,15 @@ def is_unsent(reply: Reply) -> bool:
 
 
 def sampled_segments(reply: Reply) -> tuple[Segment, ...]:
-    """Return the sampled segments of a reply: one for each span of tokens of the same weights."""
+    """Return the sampled segments of a reply: one per span of tokens from the same weights."""
     if not reply.spans:
         return (
             Segment("sampled", reply.ids, reply.logprobs, reply.support, reply.weights_version),
         )
     segments, start = [], 0
     for length, version in reply.spans:
-        part, start = slice(start, start + length), start + length
+        span, start = slice(start, start + length), start + length
         segments.append(
-            Segment("sampled", reply.ids[part], reply.logprobs[part], reply.support[part], version)
+            Segment("sampled", reply.ids[span], reply.logprobs[span], reply.support[span], version)
         )
     return tuple(segments)

@@ -18,7 +18,7 @@ def sliding_window(
     """Show the last few exchanges of a seat.
 
     What: an exchange is the prompt and the reply of one turn. The model sees the last ``exchanges``
-    of them, token id for token id, and the new prompt. While there are no more than these, the
+    exchanges, token id for token id, and the new prompt. While there are no earlier exchanges, the
     conversation grows as under ``full``. After that every turn is one conversation: one training
     sequence, with one trained reply.
     When to use: episodes that are too long for the model's context, where recent events matter.
@@ -40,7 +40,7 @@ def sliding_window(
     Args:
         exchanges: number of exchanges shown besides the first one, 1 to 10,000. Default 2.
         opening: true (default): the seat's first exchange is always shown, as it has the rules and
-            the role. false: it slides out like the others.
+            the role. false: it is dropped like the others.
     """
     prefix = request.past[:1] if opening else ()
     return ContextWindow((*prefix, *request.past[len(prefix) :][-exchanges:]), request.text)

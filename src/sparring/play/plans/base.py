@@ -1,13 +1,13 @@
 """Rollout plans: where the episodes of a group begin, at the initial state or in another episode.
 
-A plan is called in waves, once per wave and group of several episodes, with the number of remaining
-episodes and the finished ones. The plan returns where the next episodes begin. An episode that
-begins in the middle of another replays the turns before that place, with tokens and
-log-probabilities; chance goes on as dealt. When a plan returns nothing, the remaining episodes
-begin at the initial state. So the number of episodes does not depend on the plan, and the stream of
-each episode depends only on the results of the plan.
+A plan is called in waves, once per wave for every group of several episodes. The plan gets
+the number of remaining episodes and the finished episodes. The plan returns where the next episodes
+begin. An episode that begins in the middle of another replays the earlier turns with their tokens
+and log-probabilities; the chance outcomes of the deal stay. When a plan returns nothing, the
+remaining episodes begin at the initial state. So the number of episodes does not depend on the
+plan, and the stream of each episode depends only on the results of the plan.
 
-Metrics, where a plan holds episodes back for later waves:
+Metrics, if episodes of a plan wait for later waves:
     branches                mean number of episodes per group that began in the middle of another
     shared_turns            share of the trained turns that were replayed from another episode of
                             the group, and not sampled
@@ -31,7 +31,7 @@ class Origin(NamedTuple):
     """Where an episode begins: before turn ``turn`` of episode ``parent`` of its group."""
 
     parent: int
-    turn: int  # place among the turns of all seats
+    turn: int  # index among the turns of all seats
 
 
 FRESH = Origin(-1, 0)  # the initial state
@@ -45,9 +45,9 @@ class PlannedEpisode(NamedTuple):
 
     @property
     def decisions(self) -> list[int]:
-        """The places of the trained seats' turns among all turns, in order of play."""
+        """The indices of the trained seats' turns among all turns, in order of play."""
         trained = self.episode.trained
-        return [place for place, turn in enumerate(self.episode.turns) if trained[turn.seat]]
+        return [index for index, turn in enumerate(self.episode.turns) if trained[turn.seat]]
 
 
 def check_output(
@@ -56,7 +56,7 @@ def check_output(
     """Check the result of a plan, after every call.
 
     Raises:
-        PluginError: an origin is not a place in a finished episode.
+        PluginError: an origin is not a turn of a finished episode.
     """
     if not isinstance(origins, Sequence) or not all(
         isinstance(origin, Origin) for origin in origins
@@ -69,7 +69,7 @@ def check_output(
         ):
             raise PluginError(
                 f"The {plan} begins an episode at {origin}, which is not a turn of the "
-                f"{len(episodes)} finished episodes."
+                f"{len(episodes)} finished episodes; take Origin(index of an episode, turn)."
             )
 
 
@@ -79,15 +79,16 @@ def play_planned(
     """Request the episodes of all groups by a plan, wave by wave.
 
     Args:
-        plan: called with the number of remaining episodes, the finished ones and a stream of the
-            group; returns the origins of the next ones. The others wait for a later wave.
-        specs: the episodes, those of a group next to each other. Episode n of a group has the
-            streams of its n-th spec.
+        plan: called with the number of remaining episodes, the finished episodes and a stream of
+            the group; returns the origins of the next episodes. All others wait for a later wave.
+        specs: the episodes, group after group. Episode n of a group has the streams of the group's
+            n-th spec.
         group_size: episodes per group.
-        progress: share of the run that is done, for schedules of the plan.
+        progress: finished share of the run, for schedules of the plan.
 
     Returns:
-        The rollout with the episodes in the order of ``specs``, and the metrics listed above.
+        The rollout with the episodes in the order of ``specs``, and the metrics of the module's
+        docstring.
 
     Raises:
         RolloutError: every group failed.
@@ -96,8 +97,8 @@ def play_planned(
         _Group(specs[start : start + group_size]) for start in range(0, len(specs), group_size)
     ]
     counts = RolloutCounts()
-    while due := [spec for group in groups for spec in group.next_specs(plan, progress)]:
-        rollout = yield due
+    while wave := [spec for group in groups for spec in group.next_specs(plan, progress)]:
+        rollout = yield wave
         counts += rollout.counts
         finished = {episode.episode_id: episode for episode in rollout.episodes}
         for group in groups:
@@ -113,7 +114,7 @@ class _Group:
     def __init__(self, specs: Sequence[EpisodeSpec]) -> None:
         self.specs = specs
         self.episodes: list[PlannedEpisode] = []
-        self.held_back = False
+        self.has_waited = False
         self._requested: list[Origin] = []
         self._has_failed = False
 
@@ -128,7 +129,7 @@ class _Group:
         stream = self.specs[0].stream.child("plan")
         origins: Sequence[Origin] = plan(num_left, tuple(self.episodes), stream, progress=progress)
         self._requested = list(origins[:num_left]) or [FRESH] * num_left
-        self.held_back |= len(self._requested) < num_left
+        self.has_waited |= len(self._requested) < num_left
         return [
             self._spec(index, origin)
             for index, origin in enumerate(self._requested, start=len(self.episodes))
@@ -165,8 +166,8 @@ class _Group:
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
-    """Return the metrics listed above; {} if the plan held no episodes back."""
-    if not any(group.held_back for group in groups):
+    """Return the metrics of the module's docstring; {} if no episode waited for a later wave."""
+    if not any(group.has_waited for group in groups):
         return {}
     episodes = [planned for group in groups for planned in group.episodes]
     shared = sum(turn < planned.origin.turn for planned in episodes for turn in planned.decisions)

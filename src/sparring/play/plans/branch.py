@@ -34,7 +34,7 @@ def branch(
     """Play some episodes of a group from the initial state, and others from turns of high entropy.
 
     What: after each wave of finished episodes the rule is applied to the trained turns that were
-    sampled in it. If a turn branches, another episode goes on from before this turn, until the
+    sampled in this wave. If a turn branches, another episode begins before this turn, until the
     group is complete. If no turn branches, the remaining episodes begin at the initial state.
     When to use: with credit ``branch_grpo``, groups of 8 or more, and episodes of several turns.
     Mathematics:
@@ -42,22 +42,22 @@ def branch(
         dH = H - its mean over the first trained turns of episodes from the initial state
         q = u - entropy_weight * dH
         f = max(0, 1 - penalty * l)
-    p is the sampler's probability of what it sampled, u uniform in [0, 1), and l the number of
-    branching turns in a row just before. q becomes
+    p is the sampler's probability of the sampled token, u is uniform in [0, 1), and l is the number
+    of branching turns in a row just before this turn. q becomes
         1 - (1 - q) * f
     and an episode branches before the turn if
         clip(q, 0, 1) <= threshold
-    Where l = 0 this has probability threshold + entropy_weight * dH, clipped to [0, 1]. The first
-    trained turn of an episode never branches. Turns are taken in order of depth, then of episodes,
-    until the group is complete.
+    If l = 0, this has probability threshold + entropy_weight * dH, clipped to [0, 1]. The first
+    trained turn of an episode never branches. Turns are considered in order of depth, then of
+    episodes, until the group is complete.
     Pitfalls: H is the surprise of the sampled tokens: an unbiased but noisy estimate of the
     sampler's entropy in nats. Lines of play with high entropy get more episodes, which biases group
-    means, and the gradient of earlier turns, towards them. Turns without sampled tokens never
+    means and the gradient of earlier turns. Turns without sampled tokens never
     branch. The paper divides the entropy of the ten likeliest tokens by log |V|, so its weight 0.2
     is 0.2 / log |V| here. ARPO's code compares with the first turn of the same line, and
     branches one turn after the measured one, while other episodes are still played. AEPO's code
-    discards its first episode and counts l over the whole group. Here that episode stays, and l is
-    counted along the line.
+    discards its first episode and counts l over the whole group. Here the first episode stays, and
+    l is counted along the line of play.
     Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of
     dongguanting/ARPO, vllm_rollout_with_tools.py.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
@@ -71,18 +71,18 @@ def branch(
         extra: episodes that a branching turn adds, at least 1 (ARPO's beam size less one).
         threshold: probability of branching where dH is 0, in [0, 1].
         entropy_weight: change of that probability per nat of entropy, at least 0.
-        first_tokens: number of sampled tokens at the beginning of a turn that H is a mean of, at
-            least 1.
+        first_tokens: H is the mean over this number of tokens at the beginning of a turn, at least
+            1.
         penalty: decrease of the factor f for each branching turn just before, in [0, 1]. 0
             (default): none; preset ``aepo`` has 0.05.
         balance: weight of entropies in the number of episodes from the initial state, at least 0.
             null (default): the number is ``initial``. With a value (preset ``aepo``: 0.5) one
-            episode is played first, and the number is then group_size * sigmoid(balance * (H of its
-            first trained turn less the mean H of its others)), rounded, at least 1.
+            episode is played first. The number is then group_size * sigmoid(balance * (H of the
+            first trained turn minus the mean H of the other turns)), rounded, at least 1.
 
     Raises:
-        ConfigError: the group has one episode, fewer than ``initial``, or both ``initial`` and
-            ``balance`` are given.
+        ConfigError: the group has only one episode or fewer than ``initial``, or ``initial`` and
+            ``balance`` are both given.
     """
     group_size = num_left + len(episodes)
     _check_options(group_size, initial, balance)
@@ -104,8 +104,8 @@ def branch(
         return []
     mean_first = fmean(first_surprises)
 
-    def is_branching(episode: int, turn: int, surprise: float | None, run: int) -> bool:
-        draw, factor = stream.child(episode).uniform(turn), max(0.0, 1.0 - penalty * run)
+    def is_branching(episode: int, turn: int, surprise: float | None, streak: int) -> bool:
+        draw, factor = stream.child(episode).uniform(turn), max(0.0, 1.0 - penalty * streak)
         return surprise is not None and _is_chosen(
             draw, entropy_weight * (surprise - mean_first), threshold, factor
         )
@@ -121,17 +121,17 @@ def _branch_origins(
     is_branching: Callable[[int, int, float | None, int], bool],
 ) -> list[Origin]:
     branches: list[tuple[int, Origin]] = []
-    runs = {FRESH: 0}  # branching turns in a row, by the origin of an episode
+    streaks = {FRESH: 0}  # branching turns in a row, by the origin of an episode
     for index, planned in enumerate(episodes):
-        run = runs[planned.origin]
+        streak = streaks[planned.origin]
         for depth, (turn, surprise) in enumerate(
             zip(planned.decisions, surprises[index], strict=True)
         ):
             if depth == 0 or (planned.origin != FRESH and turn <= planned.origin.turn):
                 continue
-            run = run + 1 if is_branching(index, turn, surprise, run) else 0
-            if run:
-                runs[Origin(index, turn)] = run
+            streak = streak + 1 if is_branching(index, turn, surprise, streak) else 0
+            if streak:
+                streaks[Origin(index, turn)] = streak
                 branches.append((depth, Origin(index, turn)))
     return [origin for _, origin in sorted(branches)]
 
@@ -157,21 +157,21 @@ def _check_options(group_size: int, initial: int | None, balance: float | None) 
 
 def _surprise(turn: Turn, first_tokens: int) -> float | None:
     """Return the mean of -log p over the turn's first sampled tokens; None without any."""
-    sampled = (
+    all_logprobs = (
         logprob
         for segment in turn.segments
         if segment.kind == "sampled"
         for logprob in segment.logprobs
     )
-    logprobs = list(islice(sampled, first_tokens))
+    logprobs = list(islice(all_logprobs, first_tokens))
     return -fmean(logprobs) if logprobs else None
 
 
 def _num_initial(group_size: int, balance: float, surprises: Sequence[float | None]) -> int:
     """Return the number of episodes from the initial state, by surprises of the first episode."""
-    later = [surprise for surprise in surprises[1:] if surprise is not None]
+    later_surprises = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
-    gap = first - fmean(later) if later and first is not None else 0.0
+    gap = first - fmean(later_surprises) if later_surprises and first is not None else 0.0
     return max(1, round(group_size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
 
 

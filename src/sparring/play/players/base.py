@@ -17,7 +17,7 @@ from sparring.environments.foreign import is_raised_by, lacking_error
 if TYPE_CHECKING:
     from sparring.models.samplers.base import Sampler
 
-BASE_NEEDS = {"terminal": "a person at a terminal"}  # the values that a player's NEEDS may have
+BASE_NEEDS = {"terminal": "a person at a terminal"}  # the names that a player's NEEDS may have
 
 
 class PendingTurn(NamedTuple):
@@ -32,12 +32,12 @@ class PendingTurn(NamedTuple):
     seat: int
     stream: Stream
     ids: tuple[int, ...] = ()
-    known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
+    known: int = 0  # length of the prefix of ``ids`` that the agent saw at its last turn
     notice: str = ""  # the error in the seat's last reply, for agents without a renderer
     prompt: str = ""  # the prompt of this turn, for agents without a renderer
     # the earlier prompts and replies of this conversation, for agents without a renderer
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
-    # the memory that the warm-up writes, if one is due, for agents with a renderer
+    # the memory that the warm-up writes, if a memory is due, for agents with a renderer
     memory: str | None = None
 
 
@@ -54,7 +54,7 @@ class Reply(NamedTuple):
 
 
 class FailedPlay(NamedTuple):
-    """In place of a reply: an error that the play's code raised while an agent read the play."""
+    """An error that a play's code raised while an agent used the play; it replaces the reply."""
 
     error: Exception
 
@@ -101,7 +101,7 @@ class HasPatience(Protocol):
 
 @runtime_checkable
 class HasContext(Protocol):
-    """An agent with tokens and a context strategy; None: the strategy full."""
+    """An agent with tokens and a context strategy; None means the strategy ``full``."""
 
     context: BoundPlugin | None
 
@@ -133,8 +133,8 @@ class HasNotes(Protocol):
 def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | FailedPlay]:
     """Return an agent's reply to each pending turn, with a time limit unless it is patient.
 
-    If a play's code raises, the agent is called turn by turn, and only the faulty play has no
-    reply.
+    If a play's code raises an error, the agent is called again turn by turn, and only the faulty
+    play gets no reply.
 
     Args:
         name: the agent's name in its seats.
@@ -142,7 +142,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         turns: the decisions that are due.
 
     Raises:
-        PluginError: the agent raised, or did not return one reply per turn.
+        PluginError: the agent raised an error, or did not return one reply per turn.
         GameError: a user-defined environment lacks an attribute that the agent reads.
     """
     call = PluginCall(named("players", name))
@@ -150,13 +150,13 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         return [*agent.act(turns)]
     with call:
         results: Any = _act(agent, turns)
-    foreign = (
+    invalid_replies = (
         [reply for reply in results if not isinstance(reply, Reply | FailedPlay)]
         if isinstance(results, list | tuple)
         else [results]
     )
-    if foreign or len(results) != len(turns):
-        received = f"{type(foreign[0]).__name__}" if foreign else f"{len(results)}"
+    if invalid_replies or len(results) != len(turns):
+        received = type(invalid_replies[0]).__name__ if invalid_replies else str(len(results))
         raise PluginError(
             f"The {call} must return a list of one Reply per turn, {len(turns)} here; it "
             f"returned {received}."
@@ -168,9 +168,9 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
     try:
         return agent.act(turns)
     except Exception as error:
-        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
-        if lacking is not None:
-            raise lacking from error
+        explanation = lacking_error(error) if isinstance(error, AttributeError) else None
+        if explanation is not None:
+            raise explanation from error
         if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
         return [_reply_of(agent, turn) for turn in turns]
@@ -187,37 +187,38 @@ def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
 
 
 def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
-    """Return the first of some methods that an agent defines, or None.
+    """Return the ability that an agent defines closest to itself, or None.
 
-    The object is searched before its class, and a subclass before its base classes.
+    The object comes before its class, and a subclass before its base classes. If one class defines
+    several abilities, the first in ``abilities`` counts.
     """
-    for names in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
+    for attributes in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
         for ability in abilities:
-            if ability in names:
+            if ability in attributes:
                 return ability
     return None
 
 
-class Flight:
+class AgentCall:
     """One call of an agent: its turns, and the replies as they arrive.
 
-    An agent with a method ``submit`` gives each reply as soon as it is complete; any other
-    agent gives all of them by ``act``.
+    An agent with a method ``submit`` gives each reply as soon as it is complete. Any other agent
+    gives all replies at once, by ``act``.
 
     Attributes:
         name: the agent's name in its seats.
-        done: whether all replies were taken.
+        done: whether ``take`` has returned all replies.
 
     Raises:
-        PluginError: the agent raised.
+        PluginError: the agent raised an error.
     """
 
-    __slots__ = ("_batches", "_call", "_missing", "done", "name")
+    __slots__ = ("_batches", "_call", "_missing_turns", "done", "name")
 
     def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
         self.name, self.done = name, not turns
         self._call = PluginCall(named("players", name))
-        self._missing = set(range(len(turns)))
+        self._missing_turns = set(range(len(turns)))
         self._batches: Iterator[Sequence[tuple[int, Reply | FailedPlay]]]
         if isinstance(agent, HasSubmit) and first_ability(agent, ("submit", "act")) == "submit":
             with self._call:
@@ -229,17 +230,17 @@ class Flight:
         """Return the replies that have arrived, each with the index of its turn.
 
         Raises:
-            PluginError: the agent raised, or did not give one reply per turn.
+            PluginError: the agent raised an error, or did not give one reply per turn.
         """
         with self._call:
             arrived = next(self._batches, None)
         if arrived is None:
-            raise self._error(f"returned no reply to turn {min(self._missing)}")
+            raise self._error(f"returned no reply to turn {min(self._missing_turns)}")
         for index, reply in arrived:
-            if index not in self._missing or not isinstance(reply, Reply | FailedPlay):
+            if index not in self._missing_turns or not isinstance(reply, Reply | FailedPlay):
                 raise self._error(f"returned {type(reply).__name__} for turn {index!r}")
-            self._missing.remove(index)
-        self.done = not self._missing
+            self._missing_turns.remove(index)
+        self.done = not self._missing_turns
         return arrived
 
     def close(self) -> None:
@@ -284,7 +285,7 @@ class JointCall(Protocol):
         """Yield replies with the indices of their turns, as they are finished.
 
         Args:
-            calls: the agents and their turns; indices count through these in order.
+            calls: the agents and their turns. An index counts the turns of all calls in order.
         """
         ...
 
@@ -325,7 +326,7 @@ def joint_agents(
 
     Args:
         num_due: the number of due turns of each agent.
-        agents: the agents by the same names.
+        agents: the agents by name.
     """
     names_by_call: dict[object, list[str]] = {}
     for name in num_due:

@@ -23,7 +23,7 @@ Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # returns the verdi
 class BestOfN:
     """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Among equally good replies the first is played. Reply 0 is what the agent alone would reply.
+    Among equally good replies the first is played. Reply 0 is the reply of the agent alone.
 
     Args:
         agent: the agent that gives the replies.
@@ -51,10 +51,10 @@ class BestOfN:
         ]
         sampled_replies = iter(self.agent.act(samples))
         replies = [[next(sampled_replies) for _ in range(count)] for count in counts]
-        open_turns = [
+        turns_to_judge = [
             turn for turn, candidates in zip(turns, replies, strict=True) if len(candidates) > 1
         ]
-        verdicts = iter(self._verdicts(open_turns))
+        verdicts = iter(self._verdicts(turns_to_judge))
         return [
             candidates[0] if len(candidates) == 1 else self._best(turn, candidates, next(verdicts))
             for turn, candidates in zip(turns, replies, strict=True)
@@ -80,7 +80,7 @@ class BestOfN:
         return verdicts
 
     def _best(self, turn: PendingTurn, replies: Sequence[Reply], verdict: Verdict | None) -> Reply:
-        """Return the reply with the largest value; the first one where the oracle abstains."""
+        """Return the reply with the largest value; the first one if there is no verdict."""
         if verdict is None:
             return replies[0]
         value_of = dict(zip(verdict.actions, verdict.values, strict=True))
@@ -92,10 +92,11 @@ class BestOfN:
         answer = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if answer is None:
             return None
-        exact = cast(EnvironmentPlay, turn.state).game.brief or (
+        needs_exact_action = cast(EnvironmentPlay, turn.state).game.brief or (
             self.renderer is not None and self.renderer.exact_answers
         )
-        return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), answer, exact)
+        legal = turn.state.legal(turn.seat)
+        return read_reply(turn.state, turn.seat, legal, answer, needs_exact_action)
 
 
 def best_of_n(
@@ -106,7 +107,7 @@ def best_of_n(
 ) -> Agent:
     """The best of several replies of another player, as an oracle judges them.
 
-    The gain over the player alone shows how much a policy would gain by a better choice among its
+    The gain over the player alone shows how much a policy would gain by choosing better among its
     own replies. ``sparring evaluate --best-of`` measures a run's policy in this way.
 
     Args:

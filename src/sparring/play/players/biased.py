@@ -29,12 +29,12 @@ class BiasedAgent(AgentWithChances):
     In rock, paper, scissors {rock: 3, paper: 1} gives .6 .2 .2, as scissors has weight 1; the best
     response, paper, earns .4.
     Among the candidates of ``choose`` the weights of the numbered actions count.
-    Pitfalls: if all legal actions have weight 0 they are equally likely.
+    Pitfalls: if all legal actions have weight 0, they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
     Args:
-        weights: weight by action, at least 0; other actions have 1. null (default): all have 1, as
-            with ``random``.
+        weights: weight by action, at least 0; all other actions have weight 1. null (default): all
+            actions have weight 1, as with ``random``.
 
     Raises:
         ConfigError: a weight is negative or not finite, or the sum of weights is not finite.
@@ -54,8 +54,8 @@ class BiasedAgent(AgentWithChances):
             )
         if not math.isfinite(sum(self._weights.values())):
             raise ConfigError(
-                f"biased: weights={quoted(self.weights)}: their sum is not finite; write smaller "
-                "ones."
+                f"biased: weights={quoted(self.weights)} have a sum that is not finite; write "
+                "smaller weights."
             )
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:

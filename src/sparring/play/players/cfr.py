@@ -26,7 +26,7 @@ class CfrAgent(TextAgent):
         iterations: passes over the game tree, at least 1. After 400 (default) of CFR+, NashConv is
             0.0003 in Kuhn and 0.002 in Leduc poker.
         variant: the solver: "cfr" or "cfr_plus" (default).
-        max_histories: the largest game tree to solve, in histories, at least 1. A larger game is an
+        max_histories: largest number of histories of the game tree, at least 1. A larger game is an
             error.
 
     Raises:
@@ -52,11 +52,11 @@ class CfrAgent(TextAgent):
             GameError: the game has no information states.
             TooLargeError: the game tree has more than ``max_histories`` histories.
         """
-        name = game.rules_key
-        if name not in self._policies:
+        key = game.rules_key
+        if key not in self._policies:
             self._check(game)
-            self._policies[name] = average_policy(game, self.variant, self.iterations)
-        return self._policies[name]
+            self._policies[key] = average_policy(game, self.variant, self.iterations)
+        return self._policies[key]
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""

@@ -28,8 +28,8 @@ class HasChances(Protocol):
     def chances(self, state: Play, seat: int) -> Mapping[str, float]:
         """Return the probabilities of the legal actions of a due seat; missing actions have 0.
 
-        The probabilities may depend only on what the seat knows of the current play: inside
-        ``trial`` and ``repeated`` not on earlier episodes.
+        The probabilities may depend only on the seat's knowledge of the current play. Inside
+        ``trial`` and ``repeated`` they must not depend on earlier episodes.
 
         Raises:
             GameError: the probabilities are unknown here.
@@ -40,7 +40,7 @@ class HasChances(Protocol):
 class AgentWithChances(TextAgent):
     """Base class of agents that draw an action from ``chances``.
 
-    Where any text is legal, such as a note, the environment draws a text.
+    If any text is legal, such as for a note, the environment draws a text.
     """
 
     @abstractmethod
@@ -51,9 +51,9 @@ class AgentWithChances(TextAgent):
         """Return a legal action, drawn with its probability."""
         if state.legal(seat) is None:
             return random_reply(state, seat, None, stream)
-        possible = [(action, share) for action, share in self.chances(state, seat).items() if share]
-        sums = list(accumulate(share for _, share in possible))
-        return possible[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(possible) - 1)][0]
+        chances = [(action, share) for action, share in self.chances(state, seat).items() if share]
+        sums = list(accumulate(share for _, share in chances))
+        return chances[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(chances) - 1)][0]
 
 
 def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
         seat: the due seat.
 
     Raises:
-        GameError: any text is a legal reply there.
+        GameError: any text is a legal reply in this state.
     """
     legal: tuple[str, ...] | None = state.legal(seat)
     if legal is None:

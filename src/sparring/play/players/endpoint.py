@@ -13,7 +13,7 @@ from sparring.environments.options import check_range
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.players.endpoint_account import Account, Answer, Counters
 
-ASKS_OTHERS = True  # over the network, at a price: estimates and trials leave it out
+ASKS_OTHERS = True  # requests cost money, so estimates and trials leave this player out
 SYSTEM = (
     "You are playing a game. Decide on one of the legal actions and end your reply with that "
     "action."
@@ -27,7 +27,7 @@ class EndpointAgent:
     Args:
         account: the account at the endpoint, with the budget and the cache of answers.
         fields: fields of all requests, such as ``model``.
-        system: the system line; empty for none.
+        system: the system message; empty: no system message.
         seed_requests: whether a request has a seed, drawn from its turn's stream.
         concurrency: limit of requests under way at a time.
     """
@@ -58,22 +58,22 @@ class EndpointAgent:
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order.
 
-        When a request fails, no others are sent, and the answers under way are still cached.
+        When a request fails, no further requests are sent; answers under way are still cached.
 
         Raises:
             RolloutError: the endpoint failed, or the budget is spent.
             RunError: the cache cannot be written.
         """
-        batch, answers = self._ask(turns)
+        batch, futures = self._ask(turns)
         try:
-            wait(answers)
+            wait(futures)
         except BaseException:
             batch.stop(None)  # a person interrupted the call
             raise
-        return [_reply(answer) for answer in answers]
+        return [_reply(future) for future in futures]
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield replies with the places of their turns, as they arrive; [] while none does.
+        """Yield replies with the indices of their turns, as they arrive; [] while none arrives.
 
         Raises:
             RolloutError, RunError: as for ``act``.
@@ -86,13 +86,13 @@ class EndpointAgent:
         if self._batch.is_over:
             self._batch = _RequestBatch()
         batch = self._batch
-        # made here, not in the threads, as game states are not thread-safe
+        # requests are made before the threads start, as game states are not thread-safe
         requests = [(self._request(turn), turn.stream.key) for turn in turns]
-        answers = [
+        futures = [
             self._threads.submit(batch.answer, self.account, *request) for request in requests
         ]
-        batch.futures += answers
-        return batch, answers
+        batch.futures += futures
+        return batch, futures
 
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         messages = [{"role": "system", "content": self.system}] if self.system else []
@@ -101,8 +101,8 @@ class EndpointAgent:
             prompt = f"{prompt}\n\n{turn.notice}" if turn.notice else prompt
         else:  # the conversation so far, then the new prompt
             prompt = turn.prompt
-            for question, reply in turn.past() if turn.past is not None else ():
-                messages.append({"role": "user", "content": question})
+            for past_prompt, reply in turn.past() if turn.past is not None else ():
+                messages.append({"role": "user", "content": past_prompt})
                 messages.append({"role": "assistant", "content": reply})
         messages.append({"role": "user", "content": prompt})
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
@@ -110,21 +110,21 @@ class EndpointAgent:
 
 
 class _RequestBatch:
-    """Requests of one or more calls; after one fails, no others are sent."""
+    """Requests of one or more calls; after a request fails, no further ones are sent."""
 
     def __init__(self) -> None:
-        self.futures: list[Future[Answer]] = []  # may still be under way
+        self.futures: list[Future[Answer]] = []  # answers that may still be under way
         self.stopped = Event()
         self._error: SparringError | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether no request is under way, or no caller waits."""
-        self.futures = [answer for answer in self.futures if not answer.done()]
+        self.futures = [future for future in self.futures if not future.done()]
         return not self.futures or (self.stopped.is_set() and self._error is None)
 
     def stop(self, error: SparringError | None) -> None:
-        """Send no more requests, because of an error, or as no caller waits any longer."""
+        """Send no more requests, because of an error, or because no caller waits any longer."""
         self._error = self._error or error
         self.stopped.set()
 
@@ -139,14 +139,14 @@ class _RequestBatch:
 
 
 def _yield_replies(
-    batch: _RequestBatch, answers: Sequence[Future[Answer]]
+    batch: _RequestBatch, futures: Sequence[Future[Answer]]
 ) -> Iterator[list[tuple[int, Reply]]]:
-    pending = dict(enumerate(answers))
+    pending = dict(enumerate(futures))
     try:
         while pending:
             if batch.stopped.is_set():
                 wait(pending.values())  # answers under way are cached
-            finished = [index for index, answer in pending.items() if answer.done()]
+            finished = [index for index, future in pending.items() if future.done()]
             yield [(index, _reply(pending.pop(index))) for index in finished]
     finally:
         if pending:
@@ -179,8 +179,9 @@ def endpoint(
 ) -> Agent:
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
-    Each turn is one request without memory. The request has a system line and the seat's complete
-    observation: rules, secrets, all public information and legal actions. If an environment
+    Each turn is one request without memory. The request has a system message and the complete
+    observation of the seat: rules, secrets, all public information and legal actions. If an
+        environment
     observes only new information, the request has the whole conversation so far. The environment
     finds the action in the reply. An empty reply is a reply without an action.
 
@@ -188,11 +189,11 @@ def endpoint(
     llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
     nothing. Needs the extra ``endpoint``.
     Pitfalls: the key of a cached answer is address, model, messages, options and turn. So two
-    checkpoints served under one name and address need two cache files. If a seat may try again
-    after an illegal reply, its request ends with a notice of that reply. Budgets count what this
-    agent spends; answers from the cache are free. Requests under way when a budget runs out are
-    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
-    last one. Sampling is reproducible only as far as the endpoint honours seeds.
+    checkpoints that are served under one name and address need two cache files. If a seat may try
+    again after an illegal reply, its request ends with a notice of that reply. Budgets count what
+    this agent spends; answers from the cache are free. Requests under way when a budget runs out
+    are still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of
+    the last one. Sampling is reproducible only as far as the endpoint honours seeds.
 
     Args:
         model: the model's name at the endpoint.
@@ -200,16 +201,16 @@ def endpoint(
             of the key, or on a host in the environment variable SPARRING_ENDPOINT_HOSTS.
         key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
             Addresses of this machine may do without a key.
-        system: the system line. Empty sends none, for models whose template has no place for one.
+        system: the system message. Empty: none is sent, for models whose template has none.
         temperature: temperature of sampling, at least 0. null leaves it to the endpoint.
         top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
         max_new_tokens: length limit of a reply, in tokens, at least 1.
         seed_requests: true (default): a seed from the turn's stream is sent along. false: none is
             sent, for endpoints that refuse seeds.
         concurrency: limit of requests under way at a time, at least 1.
-        timeout: limit of one try in seconds.
-        retries: tries after the first one, at least 0, which are 0.5, 1, 2, 4, then 8 seconds
-            apart, or as the endpoint demands.
+        timeout: time limit of one try, in seconds.
+        retries: largest number of tries after the first, at least 0. The waits between them are
+            0.5, 1, 2, 4, then always 8 seconds, or as long as the endpoint demands.
         budget_tokens: tokens in and out after which the agent stops with an error. 0 (default): no
             limit.
         budget_cost: money after which the agent stops with an error. 0 (default): no limit. Needs a
@@ -219,11 +220,11 @@ def endpoint(
         cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
             repeated request is answered from it. A plain name is a file in answers/ of the cache
             folder; a path must be typed, or lie in a folder of SPARRING_ENDPOINT_FILES. null
-            (default): none.
+            (default): no file.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, an address or a file
-            that the user has not named, or the package openai is missing.
+        ConfigError: a number is out of range, a budget has no price, the key or the package openai
+            is missing, or the user has not named the address or the file.
 
     Reference: OpenAI API reference, "Create chat completion".
     """

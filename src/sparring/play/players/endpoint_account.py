@@ -35,7 +35,7 @@ class BudgetError(RolloutError):
 
 
 class Answer(NamedTuple):
-    """An endpoint's answer with the token counts that it reports, None where it reports none."""
+    """An endpoint's answer with the token counts that it reports; None: it reports no count."""
 
     text: str
     truncated: bool = False
@@ -47,11 +47,12 @@ class AnswerCache:
     """A file with one answered request per line: its digest, the reply and the token counts.
 
     Each line is appended in one write and flushed; an incomplete line is skipped. Several agents
-    and processes may share a file. Each sees only older lines and its own answers.
+    and processes may share a file. Each of them sees the lines from before its start and its own
+    answers.
 
     Args:
-        path: the file; it and its folder are made when missing. Allowed places are in
-            ``core.trust``.
+        path: the file, which is made with its folder if it is missing. ``core.trust`` lists the
+            allowed folders.
 
     Raises:
         ConfigError: the path is a folder or a device, or a file with other content.
@@ -80,7 +81,7 @@ class AnswerCache:
         return self._answers.get(digest)
 
     def add(self, digest: str, answer: Answer) -> None:
-        """Remember an answer and append it to the file.
+        """Store an answer and append it to the file.
 
         Raises:
             RunError: the file cannot be written.
@@ -90,13 +91,13 @@ class AnswerCache:
             self._answers[digest] = answer
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
-                # the last line is incomplete
-                line = line if file.read(1) == b"\n" else b"\n" + line
+                ends_with_newline = file.read(1) == b"\n"  # otherwise the last line is incomplete
+                line = line if ends_with_newline else b"\n" + line
             file.write(line)
 
     def _read(self, lines: list[bytes]) -> None:
-        records = [line for line in lines if line.strip()]
-        for line in records:
+        full_lines = [line for line in lines if line.strip()]
+        for line in full_lines:
             try:
                 record = json.loads(line)
                 answer = Answer(
@@ -112,9 +113,11 @@ class AnswerCache:
                     self.path,
                 )
         if (
-            records
+            full_lines
             and not self._answers
-            and not (len(records) == 1 and _LINE_PREFIX.startswith(records[0][: len(_LINE_PREFIX)]))
+            and not (
+                len(full_lines) == 1 and _LINE_PREFIX.startswith(full_lines[0][: len(_LINE_PREFIX)])
+            )
         ):
             raise ConfigError(
                 f"endpoint: cache={str(self.path)!r} is not a file of answers; write the path of "
@@ -124,14 +127,14 @@ class AnswerCache:
 
 @dataclass(kw_only=True, slots=True)
 class Counters:
-    """Counts of requests and tokens; answers from the cache count in ``from_cache`` only."""
+    """Counts of requests and tokens; answers from the cache count only in ``from_cache``."""
 
     price_in: float = 0.0  # price of a million tokens
     price_out: float = 0.0
-    requests: int = 0  # answered by the endpoint
+    requests: int = 0  # requests that the endpoint answered
     tokens_in: int = 0
     tokens_out: int = 0
-    from_cache: int = 0
+    from_cache: int = 0  # requests that the cache answered
 
     @property
     def cost(self) -> float:
@@ -145,11 +148,11 @@ class Account:
     Args:
         owner: name of the owner for errors, such as "Agent 'endpoint'".
         base_url, key_variable, timeout, retries: see ``Connection``.
-        budget_tokens: limit of tokens, 0 for no limit.
-        budget_cost: limit of money; needs a price.
+        budget_tokens: largest number of tokens in and out; 0: no limit.
+        budget_cost: largest cost; 0: no limit. Needs a price.
         price_in: price of a million prompt tokens.
         price_out: price of a million reply tokens.
-        cache: file of answers that is read and appended to, or None.
+        cache: file of answers, to which new answers are appended; None: no file.
 
     Raises:
         ConfigError: a number out of range, a budget without a price, no key, no allowed address or
@@ -194,7 +197,7 @@ class Account:
             retries=retries,
             advice=_ADVICE,
         )
-        # OpenAI's new models refuse the old name
+        # OpenAI's new models refuse the name max_tokens
         is_openai = parse_address(base_url).host == OPENAI
         self.limit_name = "max_completion_tokens" if is_openai else "max_tokens"
         self.cache = None if cache is None else AnswerCache(cache_file(cache))
@@ -205,7 +208,7 @@ class Account:
 
         Args:
             request: the fields of a chat completion.
-            stream: distinguishes equal requests that need different answers.
+            stream: key of the turn's stream; requests that differ only in it get other answers.
 
         Raises:
             BudgetError: the budget is spent, or the endpoint reports no token counts.
@@ -214,11 +217,11 @@ class Account:
         """
         key = json.dumps([self.connection.base_url, request, stream], sort_keys=True)
         digest = hashlib.sha256(key.encode()).hexdigest()
-        cached = self.cache.get(digest) if self.cache is not None else None
+        cached_answer = self.cache.get(digest) if self.cache is not None else None
         with self._lock:
-            if cached is not None:
+            if cached_answer is not None:
                 self.counters.from_cache += 1
-                return cached
+                return cached_answer
             self._check_budget()
         try:
             answer = self.connection.send(
@@ -248,8 +251,8 @@ class Account:
             name, value = "budget_cost", f"{self.budget_cost:g}"
         else:
             return
-        priced = counters.price_in or counters.price_out
-        cost = f", {counters.cost:.6g} in money" if priced else ""
+        has_price = counters.price_in or counters.price_out
+        cost = f", {counters.cost:.6g} in money" if has_price else ""
         raise BudgetError(
             f"{self.owner}: {name}={value} is spent: {counters.requests} requests took "
             f"{counters.tokens_in} tokens in and {counters.tokens_out} out{cost}. To go on, write "
@@ -266,7 +269,7 @@ class Account:
 
 
 def _parse_answer(body: str) -> Answer:
-    """Return the answer in the body of a response; "" where its content is absent or null."""
+    """Return the answer in a response's body, with text "" if its content is missing or null."""
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}

@@ -1,8 +1,8 @@
 """Exported players: a policy, or a mixture of policies, and the file ``sparring.json``.
 
 The file of a policy has its renderer, context and sampling. The file of a mixture has the weights
-of its members; the folder of each member has its name and lies in the same folder. A mixture with
-weights for each of two sides has version 2, and all others have version 1.
+of its members; each member is a subfolder with the member's name. The file has version 2 if a
+mixture has different weights for each of two sides, otherwise version 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sparring.play.players.policy import policy
 
 FILE = "sparring.json"
 VERSIONS = (1, 2)
-TINY = "tiny"
+TINY = "tiny"  # ``model`` of a policy that is the tiny model
 SUM_TOLERANCE = 1e-6  # largest error of the sum of a mixture's weights, which must be 1
 
 
@@ -52,9 +52,9 @@ class ExportedPolicy(Strict):
 
     version: Literal[1] = 1
     kind: Literal["policy"] = "policy"
-    model: str = Field(description="trained from: tiny, or a pretrained model's name")
+    model: str = Field(description="initial model: tiny, or a pretrained model's name")
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    lora: LoraConfig | None = Field(None, description="where the folder has adapters alone")
+    lora: LoraConfig | None = Field(None, description="if the folder has only adapters")
     longest: CountTo1M | None = Field(None, description="conversation in tokens; null: the model's")
     renderer: PluginConfig
     context: PluginConfig
@@ -102,7 +102,9 @@ class ExportedSides(Strict):
     kind: Literal["mixture"] = "mixture"
     answer: str = Field(description="the run's answer that gave the weights")
     step: int = Field(ge=0, description="step of the checkpoint")
-    sides: tuple[Weights, Weights] = Field(description="of the first and the second side")
+    sides: tuple[Weights, Weights] = Field(
+        description="weights of the first and of the second side"
+    )
 
     @property
     def weights(self) -> tuple[Weights, ...]:
@@ -139,7 +141,7 @@ def read_exported(folder: Path) -> ExportedPlayer:
     """Return the content of a folder's file.
 
     Raises:
-        ModelError: there is no such folder or file, or it is damaged or of another version.
+        ModelError: the folder or the file is missing, or the file is damaged or too new.
     """
     path = folder / FILE
     advice = "export the run again: sparring export RUN FOLDER"
@@ -167,8 +169,8 @@ def read_exported(folder: Path) -> ExportedPlayer:
     try:
         player = kind.model_validate(data)
     except ValidationError as error:
-        explained = config_error(error, lambda _: list(kind.model_fields), str(path))
-        raise ModelError(f"{str(explained).rstrip('.')}; {advice}.") from None
+        explanation = config_error(error, lambda _: list(kind.model_fields), str(path))
+        raise ModelError(f"{str(explanation).rstrip('.')}; {advice}.") from None
     if not isinstance(player, ExportedPolicy):
         _check_members(folder, player)
     return player
@@ -203,10 +205,11 @@ class ExportedMembers(MemberMixture):
             for name in members_of(mixture)
         }
         self._names = {player: name for name, player in refs.items()}
-        first, *second = (
+        first_side, *second_side = (
             {refs[name]: weight for name, weight in weights.items()} for weights in mixture.weights
         )
-        super().__init__(first, cache(lambda player: bound_agent(player.name)()), (), *second)
+        agent_of = cache(lambda player: bound_agent(player.name)())
+        super().__init__(first_side, agent_of, (), *second_side)
 
     def label(self, player: PlayerRef) -> str:
         """Return the name of a member, which is the name of its folder."""
@@ -218,7 +221,7 @@ def exported(*, folder: str) -> Agent:
 
     What: the model plays as in its run, with the same prompts and the same sampling. From a mixture
     one member is drawn for each episode and team, as for the player ``mixture``. If the file has
-    weights for each of two sides, the draw uses those of the team's side.
+    weights for each of two sides, the draw uses the weights of the team's side.
     When to use: to measure the policy of another run, or to play against it, on any machine and
     without the run's folder. Within a run use ``policies`` with ``frozen: true``.
     Pitfalls: a tiny model knows only the words of its own environments, in their brief wording. A
@@ -226,11 +229,11 @@ def exported(*, folder: str) -> Agent:
     weights for each side plays only environments with two sides.
 
     Args:
-        folder: from ``sparring export RUN FOLDER``; with ``--answer nash`` it is a mixture.
+        folder: the FOLDER of ``sparring export RUN FOLDER``; a mixture with ``--answer nash``.
 
     Raises:
-        ModelError: the folder is not an exported player, or is damaged, of another version, or
-            without a member or its weights.
+        ModelError: the folder is not an exported player, or is damaged, has another version, or
+            lacks a member or the weights of a model.
     """
     path = Path(folder).expanduser()
     player = read_exported(path)
@@ -305,15 +308,15 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
 
 
 def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
-    from sparring.models.load import load_saved_model  # torch: only where a policy plays
+    from sparring.models.load import load_saved_model  # torch is loaded only if a policy plays
 
-    tiny = policy_file.model == TINY
+    is_tiny = policy_file.model == TINY
     return load_saved_model(
         folder,
         base=policy_file.model if policy_file.lora is not None else None,
         lora=policy_file.lora.model_dump() if policy_file.lora is not None else None,
         dtype=policy_file.dtype,
-        device="cpu" if tiny else "auto",
+        device="cpu" if is_tiny else "auto",
         longest=policy_file.longest,
     )
 

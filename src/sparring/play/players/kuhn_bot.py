@@ -31,7 +31,7 @@ class KuhnBot(AgentWithChances):
     What: it bets and calls only by its card, and has no memory. The first three styles are MAGE's;
     ``passive``, ``station`` and ``loose`` are a second family to be held out of training.
     When to use: inside ``trial``, to measure how far an agent adapts to its opponent. Measure in
-    chips: knowing which of MAGE's three styles it meets raises no policy's win rate.
+    chips: no policy raises its win rate by knowing which of MAGE's three styles it plays against.
     Mathematics: the best response to each style gains, in chips per game (first, second seat),
 
         conservative .167 .333    aggressive .333 .333    intermediate .333 .167
@@ -48,7 +48,7 @@ class KuhnBot(AgentWithChances):
     Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_attempt_tree.py.
 
     Args:
-        style: its rule for the first bet and for calls. "conservative" (default): both
+        style: the rule for the first bet and for calls. "conservative" (default): bets and calls
             only with the King. "aggressive": always bets; calls with Queen and King.
             "intermediate": bets with Queen and King; calls with the King. "passive": never bets or
             calls. "station": never bets; always calls. "loose": bets and calls with the King
@@ -76,11 +76,11 @@ class KuhnBot(AgentWithChances):
             )
         key = play.observe(inner_seat).key  # the card, then p and b for the actions
         bet = STYLES[self.style]["b" in key][int(key[0])]
-        shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
+        chances = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
         actions = actions_meant(state, seat, legal)
-        if len(actions) < len(shares):  # a wrapper such as choose offers only some actions
+        if len(actions) < len(chances):  # a wrapper such as choose offers only some actions
             return dict.fromkeys(legal, 1.0 / len(legal))
-        return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
+        return {reply: chances[action] for reply, action in zip(legal, actions, strict=True)}
 
 
 kuhn_bot = KuhnBot

@@ -20,7 +20,7 @@ PAST = "past"  # name of all snapshots of the league in a mixture, with equal sh
 
 
 class Mixture:
-    """Players with weights, of which one is drawn for each episode and team.
+    """Players with weights; one of them is drawn for each episode and team.
 
     A mixture does not act: ``play.team.play_teams`` and ``league.seating.step_specs`` put the drawn
     player into the seats of the team.
@@ -35,11 +35,11 @@ class Mixture:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
-        is_of_run = {text: text == PAST or ref(text).kind in POLICY_KINDS for text in weights}
-        self._players = {text: ref(text) if is_of_run[text] else _bot(text) for text in weights}
-        # players of a run as they were written, and bots as on a command line
-        self.run_players = tuple(text for text in weights if is_of_run[text])
-        self.bots = tuple(self._players[text].name for text in weights if not is_of_run[text])
+        is_run_player = {text: text == PAST or ref(text).kind in POLICY_KINDS for text in weights}
+        self._players = {text: ref(text) if is_run_player[text] else _bot(text) for text in weights}
+        # the texts of the players of a run, and the bots as on a command line
+        self.run_players = tuple(text for text in weights if is_run_player[text])
+        self.bots = tuple(self._players[text].name for text in weights if not is_run_player[text])
         self._agents: dict[str, Agent] = {}
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Mixture:
         return f"mixture of {', '.join(self.weights)}"
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
-        """Raise an error: the player is drawn when a team is seated.
+        """Raise an error: ``draw`` returns the player that acts.
 
         Raises:
             GameError: always.
@@ -55,10 +55,10 @@ class Mixture:
         raise GameError("A mixture consists of several players; play it with play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
-        """Return the weight of each player that can be drawn; the learner if none can be.
+        """Return the weight of each player that can be drawn; the learner if there is none.
 
         Args:
-            members: the snapshots of the league; others are left out.
+            members: the snapshots of the league; other snapshots are left out.
         """
         shares: dict[PlayerRef, float] = {}
         for text, weight in self.weights.items():
@@ -78,7 +78,7 @@ class Mixture:
         return shares or {LEARNER: 1.0}
 
     def mixture_of_seat(self, game: Environment, seat: int) -> Mixture:
-        """Return the mixture from which a seat's team draws, which is this one.
+        """Return the mixture from which a seat's team draws: here this object.
 
         Args:
             game: the environment.
@@ -87,7 +87,7 @@ class Mixture:
         return self
 
     def draw(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
-        """Return a player drawn by the weights.
+        """Return a player that is drawn with probabilities in proportion to the weights.
 
         Args:
             stream: the episode's stream.
@@ -95,12 +95,12 @@ class Mixture:
             members: the snapshots of the league.
         """
         shares = self.shares(members)
-        draw = stream.child("mixture").child(side).uniform(0) * math.fsum(shares.values())
+        remainder = stream.child("mixture").child(side).uniform(0) * math.fsum(shares.values())
         for player, share in shares.items():
-            if draw < share:
+            if remainder < share:
                 return player
-            draw -= share
-        return player  # a rounding error left a remainder
+            remainder -= share
+        return player  # reached only by a rounding error
 
     def label(self, player: PlayerRef) -> str:
         """Return the name of a player, for people."""
@@ -115,11 +115,11 @@ class Mixture:
         return {player: self.agent(player) for player in self.shares()}
 
     def agent(self, player: PlayerRef) -> Agent:
-        """Return the agent of a bot, the same one each time.
+        """Return the agent of a bot, one and the same object at each call.
 
         Raises:
             UnknownNameError: no such player plug-in or option.
-            ConfigError: an option's value is wrong, or it is a player of a run.
+            ConfigError: an option's value is wrong, or the player is a player of a run.
         """
         if player.kind != "bot":
             raise ConfigError(
@@ -154,15 +154,15 @@ def mixture(*, players: dict[str, float]) -> Agent:
         past counts as its n snapshots with w / n each
 
     Pitfalls: the episodes of a group have different draws, so an estimator that compares them also
-    sees the difference between opponents. A snapshot that is not in the league is left out; where
-    no player is left the learner plays.
+    sees the difference between opponents. A snapshot that is not in the league is left out; if no
+    player remains, the learner plays.
 
     Args:
         players: weight by player, at least 0 and not all 0. A bot is written as on the command
-            line: ``random``, ``"mcts simulations=100"``; in a run's ``bots`` also by its name
-            there. There it may also be a player of the run: ``learner`` (the current weights),
-            ``policy`` (EMA weights), ``past`` (all snapshots of the league, uniformly) or one of
-            them, ``past-000100``.
+            line: ``random``, ``"mcts simulations=100"``. A mixture in a run's ``bots`` may also
+            have the name of another bot of the run, or a player of the run: ``learner`` (the
+            current weights), ``policy`` (EMA weights), ``past`` (all snapshots of the league,
+            uniformly) or one snapshot, such as ``past-000100``.
 
     Raises:
         ConfigError: no players, weights below 0, all weights 0, or a sum that is not finite.
@@ -190,18 +190,18 @@ def mixture(*, players: dict[str, float]) -> Agent:
 
 
 class MemberMixture(Mixture):
-    """Members of a league with weights, of which one is drawn for each episode and team.
+    """Members of a league with weights; one of them is drawn for each episode and team.
 
     Args:
         weights: weight by member; members of weight 0 are left out.
         agent_of: returns the agent of a member.
         notes: sentences on the weights that a report must state.
-        second: weights in the second of two sides; ``weights`` are then those of the first side,
-            which has the first seat. None: all sides have the same weights.
+        second: weights for the second of two sides; ``weights`` are then for the first side, which
+            has the first seat. None: all sides have the same weights.
 
     Attributes:
         sides: the weights above 0: one mapping for all sides, or one for each of two.
-        members: weight of each member that can be drawn, as the mean over the sides.
+        members: weight of each member that can be drawn, the mean over the sides.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class MemberMixture(Mixture):
         return self._side_mixtures[_side_of_seat(game.name, tuple(teams_of(game)), seat)]
 
     def with_agents(self, agent_of: Callable[[PlayerRef], Agent]) -> MemberMixture:
-        """Return the same mixture with other agents for its members."""
+        """Return a mixture with the same weights and other agents for the members."""
         return MemberMixture(self.sides[0], agent_of, self.notes, *self.sides[1:])
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
@@ -274,7 +274,7 @@ class MemberMixture(Mixture):
         Raises:
             GameError: the weights are for two sides, and the environment has another number.
         """
-        earlier = [
+        earlier_queries = [
             [
                 replace(
                     query,
@@ -288,25 +288,26 @@ class MemberMixture(Mixture):
             ]
             for query in queries
         ]
-        unique = list(dict.fromkeys(query for path in earlier for query in path))
-        logs, logprobs_by_member, reaches = self._logs(queries), [], []
+        unique = list(dict.fromkeys(query for path in earlier_queries for query in path))
+        log_weights, logprobs_by_member, reaches = self._log_weights(queries), [], []
         for index, member in enumerate(self.members):
             scorer: Any = self.agent(member)
             rows = scorer.action_logprobs(unique) if unique else []
             logprob_of = {query: float(row[0]) for query, row in zip(unique, rows, strict=True)}
-            log_reach = [sum(logprob_of[query] for query in path) for path in earlier]
-            reaches.append(logs[index] + np.array(log_reach, dtype=np.float64))
+            log_reach = [sum(logprob_of[query] for query in path) for path in earlier_queries]
+            reaches.append(log_weights[index] + np.array(log_reach, dtype=np.float64))
             logprobs_by_member.append(scorer.action_logprobs(queries))
-        reach = np.array(reaches)
-        is_unreached = ~np.isfinite(reach).any(axis=0)
-        reach[:, is_unreached] = logs[:, is_unreached]
-        weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
+        log_reach_by_member = np.array(reaches)
+        is_unreached = ~np.isfinite(log_reach_by_member).any(axis=0)
+        log_reach_by_member[:, is_unreached] = log_weights[:, is_unreached]
+        log_total = np.logaddexp.reduce(log_reach_by_member, axis=0)
+        weights = np.exp(log_reach_by_member - log_total)
         return [
             _log_mean([rows[index] for rows in logprobs_by_member], weights[:, index])
             for index in range(len(queries))
         ]
 
-    def _logs(self, queries: Sequence[Any]) -> FloatArray:
+    def _log_weights(self, queries: Sequence[Any]) -> FloatArray:
         """Return the logarithms of the members' weights in the side of each query, [K, Q]."""
         with np.errstate(divide="ignore"):
             logs = np.log([[side.get(name, 0.0) for side in self.sides] for name in self.members])

@@ -23,7 +23,7 @@ from sparring.models.samplers.base import (
 from sparring.play.context.base import Ledger
 from sparring.play.players.base import PendingTurn, Reply
 
-# the result where a conversation was too long to be sent
+# the result of a conversation that was too long to be sent
 OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 
 
@@ -57,11 +57,11 @@ class PolicyAgent:
         Raises:
             ModelError: a conversation is too long for the model, and ``refuse_overlong`` is true.
         """
-        replies_by_place: list[Reply | None] = [None] * len(turns)
-        for replies in self.submit(turns):
-            for place, reply in replies:
-                replies_by_place[place] = reply
-        return [reply for reply in replies_by_place if reply is not None]
+        replies: list[Reply | None] = [None] * len(turns)
+        for batch in self.submit(turns):
+            for index, reply in batch:
+                replies[index] = reply
+        return [reply for reply in replies if reply is not None]
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
         """Yield sampled replies with the indices of their turns, as the sampler finishes them.
@@ -81,14 +81,14 @@ class PolicyAgent:
 
     def sample_batch(self, turns: Sequence[PendingTurn]) -> tuple[SampleBatch, list[Sender]]:
         """Return the sampler's requests for these turns, and a sender per turn."""
-        longest, version = self._longest_prompt, self.sampler.version
-        sendable = [len(turn.ids) <= longest for turn in turns]
+        version = self.sampler.version
+        can_send = [len(turn.ids) <= self._longest_prompt for turn in turns]
         requests = [
             SampleRequest(turn.ids, turn.stream.key, turn.known)
-            for turn in compress(turns, sendable)
+            for turn in compress(turns, can_send)
         ]
         batch = SampleBatch(self.sampler, requests, self.params, self.renderer.stop_ids)
-        return batch, [Sender(self, version, is_sent) for is_sent in sendable]
+        return batch, [Sender(self, version, is_sent) for is_sent in can_send]
 
     def reply(self, result: SampleResult, version: int) -> Reply:
         """Return a sampled result as a reply.
@@ -97,9 +97,10 @@ class PolicyAgent:
             result: ids and log-probabilities.
             version: version of the sampler's weights at the request.
         """
-        ids, logprobs, truncated, support, runs = result
-        last = runs[-1].version if runs else version
-        return Reply(self.renderer.parse(ids), ids, logprobs, support, truncated, last, runs)
+        ids, logprobs, truncated, support, spans = result
+        last_version = spans[-1].version if spans else version
+        text = self.renderer.parse(ids)
+        return Reply(text, ids, logprobs, support, truncated, last_version, spans)
 
     @property
     def _longest_prompt(self) -> float:
@@ -109,15 +110,15 @@ class PolicyAgent:
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probability of each legal action as the reply.
 
-        The conversation equals that of a rollout, token for token. Illegal replies have the rest
-        of the probability; they have all of it if the conversation is too long for the model.
+        The conversation is the same as in a rollout, token for token. The remaining probability
+        belongs to illegal replies: all of it if the conversation is too long for the model.
 
         Args:
-            queries: records with ``observations``, ``actions`` (earlier ones of the seat) and
+            queries: records with ``observations``, ``actions`` (the seat's earlier actions) and
                 ``legal_actions``; see ``measure.info_states.Query``.
 
         Raises:
-            GameError: the context strategy has memories, and as for ``reply_logprobs``.
+            GameError: the context strategy has memories, or an error of ``reply_logprobs``.
             ModelError: as for ``act``.
         """
         prompts = [self._conversation(query) for query in queries]
@@ -160,11 +161,11 @@ class PolicyAgent:
             for prompt, reply, can_send in zip(prompts, replies, sendable, strict=True)
             if can_send
         ]
-        scored = iter(
+        logprobs = iter(
             score([prompt for prompt, _ in scorable], [reply for _, reply in scorable], self.params)
         )
         return [
-            np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(end_ids))), axis=1)
+            np.logaddexp.reduce(np.reshape(next(logprobs), (len(legal), len(end_ids))), axis=1)
             if can_send
             else np.full(len(legal), -np.inf)
             for legal, can_send in zip(actions, sendable, strict=True)
@@ -188,7 +189,7 @@ class PolicyAgent:
 
 
 class Sender(NamedTuple):
-    """The agent that waits for the reply to a turn, and whether its conversation was sent."""
+    """The agent of a turn, the version of its weights, and whether the conversation was sent."""
 
     agent: PolicyAgent
     version: int
@@ -213,7 +214,7 @@ class PolicyAgents:
             ModelError: as for ``PolicyAgent.act``.
         """
         pairs = [agent.sample_batch(turns) for agent, turns in calls]
-        senders = [sender for _, group in pairs for sender in group]
+        senders = [sender for _, call_senders in pairs for sender in call_senders]
         batches = [batch for batch, _ in pairs]
         return _replies(senders, stream_backend_replies(self.backend, batches))
 
@@ -231,8 +232,8 @@ def _replies(
     overlong = [index for index, sender in enumerate(senders) if not sender.is_sent]
     if overlong:
         yield [(index, _reply(senders[index], OVERLONG)) for index in overlong]
-    for group in results:
-        yield [(sent[index], _reply(senders[sent[index]], result)) for index, result in group]
+    for batch in results:
+        yield [(sent[index], _reply(senders[sent[index]], result)) for index, result in batch]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:
@@ -240,10 +241,10 @@ def _reply(sender: Sender, result: SampleResult) -> Reply:
 
 
 def check_reply_length(setting: str, longest: int, context: int) -> None:
-    """Refuse replies so long that no prompt fits before them.
+    """Raise an error if replies are so long that the context has no room for a prompt.
 
     Args:
-        setting: text of the error before ``max_new_tokens``.
+        setting: beginning of the error, before ``max_new_tokens``.
         longest: length limit of a reply, in tokens.
         context: length limit of the model's conversations, in tokens.
 

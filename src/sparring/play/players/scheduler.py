@@ -21,7 +21,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class Scheduler(TextAgent):
     """A scripted lead and scripted workers of ``dag_search``, with faults that can be set.
 
-    What: the lead calls ``width`` workers at a time, or as many as the best schedule calls. A
+    What: the lead calls ``width`` workers at a time, or the number of the best schedule. A
     worker opens the pages of its sub-task one by one, then notes the result.
     When to use: as workers with known faults beside a lead that learns, and to measure how good a
     width is before training.
@@ -33,8 +33,8 @@ class Scheduler(TextAgent):
     Verified by: tests/play/players/test_searchers.py.
 
     Args:
-        width: number of workers that the lead calls at once, at most 16 and at most those that
-            exist; 0 (default): the number of the best schedule.
+        width: number of workers that the lead calls at once, at most 16; if the environment has
+            fewer, all of them. 0 (default): the number of the best schedule.
         slips: probability that a worker notes a wrong result, in [0, 1]. Default 0.
         quits: probability that a worker stops, at each of its turns, in [0, 1]. Default 0.
     """

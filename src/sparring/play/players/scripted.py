@@ -20,7 +20,7 @@ class ScriptedAgent(TextAgent):
     """Plays fixed moves in order, then the first legal action of a preference list.
 
     Args:
-        moves: the replies in the seat's turns 0, 1, 2, ..., legal or not. Default: no moves.
+        moves: the replies in the seat's turns 0, 1, 2, ..., which may be illegal. Default: none.
         preference: actions from most to least preferred, for the turns after ``moves``. If none of
             them is legal, the first legal action is played. Empty (default): always the first legal
             action.

@@ -25,8 +25,8 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class Searcher(TextAgent):
     """A scripted lead and scripted workers of ``wide_search``, with faults that can be set.
 
-    What: the lead calls ``width`` workers as long as a row lacks a cell and a call is allowed, then
-    finishes; if it must write the answer, it writes the noted cells. A worker opens the pages of
+    What: the lead calls ``width`` workers as long as a row lacks a cell and a call is allowed. Then
+    it finishes, or writes the noted cells if it must write the answer. A worker opens the pages of
     its rows in order and notes every cell. If pages are found by words, it first searches for each
     row's name and first column.
     When to use: as workers with known faults beside a lead that learns, as a lead beside workers

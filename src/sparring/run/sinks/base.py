@@ -45,13 +45,13 @@ class RunStart:
 
 
 class Sink(Protocol):
-    """Receives the metrics of a run. If it raises, the error is counted and the run continues."""
+    """Receives the metrics of a run. If a method raises, the run counts the error and continues."""
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Write the figures of a step: metrics and timing, finite numbers by name."""
 
     def close(self) -> None:
-        """Write buffered metrics; no call follows."""
+        """Write buffered metrics; this is the last call."""
 
 
 def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
@@ -69,27 +69,27 @@ def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
 
 
 class Journal:
-    """Records in RUN/sinks/NAME.jsonl which steps a sink has received, so that a kill loses none.
+    """Records in RUN/sinks/NAME.jsonl the steps that a sink has received; a kill loses no step.
 
     Attributes:
-        run: id of the run in the sink's library, made at the first start.
-        last: the newest recorded step; 0 at the beginning.
+        run_id: id of the run in the sink's library, made at the first start.
+        last_step: the newest recorded step; 0 at the beginning.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / "sinks" / f"{name}.jsonl"
-        self.run, self.last = "", 0
+        self.run_id, self.last_step = "", 0
         for line in self._lines():
-            self.run = str(line.get("run", self.run))
+            self.run_id = str(line.get("run", self.run_id))
             step = line.get("step", 0)
-            self.last = max(self.last, step if type(step) is int else 0)
-        if not self.run:
-            self.run = uuid.uuid4().hex[:12]
-            self._append({"run": self.run})
+            self.last_step = max(self.last_step, step if type(step) is int else 0)
+        if not self.run_id:
+            self.run_id = uuid.uuid4().hex[:12]
+            self._append({"run": self.run_id})
 
     def note(self, step: int) -> None:
         """Record that the sink has received a step."""
-        self.last = max(self.last, step)
+        self.last_step = max(self.last_step, step)
         self._append({"step": step})
 
     def _append(self, line: Mapping[str, Any]) -> None:

@@ -63,4 +63,4 @@ def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
     """
     storage = importlib.import_module(f"{PACKAGE}.sqlite_storage").SQLiteStorage
     storage.validate_project_name(project)
-    return TrackioRun(storage, start, project, Journal(start.folder, PACKAGE).run)
+    return TrackioRun(storage, start, project, Journal(start.folder, PACKAGE).run_id)

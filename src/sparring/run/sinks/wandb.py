@@ -43,7 +43,7 @@ class WandbRun:
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Send the figures of a step, if it is new."""
-        if step > self._journal.last:
+        if step > self._journal.last_step:
             self._run.log(dict(figures), step=step, commit=True)
             self._journal.note(step)
 
@@ -83,11 +83,11 @@ def wandb(
             configuration.
 
     Raises:
-        ConfigError: the package is missing; or "online" was chosen only in the recipe; or there
-            are no credentials for it.
+        ConfigError: the package is missing; or "online" was chosen only in the recipe, or has no
+            credentials.
     """
-    online = mode == "online"
-    if online and os.environ.get(ONLINE) != "online":
+    is_online = mode == "online"
+    if is_online and os.environ.get(ONLINE) != "online":
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online in the configuration, which another "
             "person may have written; to send your figures, write 'logging.sinks=[wandb "
@@ -95,15 +95,15 @@ def wandb(
         )
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # the import reads it
     library = importlib.import_module(PACKAGE)
-    if online and not library.login(prompt=False):
+    if is_online and not library.login(prompt=False):
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online, and there are no credentials; set "
             "WANDB_API_KEY, run `wandb login` once, or leave out mode."
         )
     journal = Journal(start.folder, PACKAGE)
     run = library.init(
-        id=journal.run,
-        resume="allow" if online else None,  # offline, the id is enough
+        id=journal.run_id,
+        resume="allow" if is_online else None,  # offline, the id is enough
         project=project,
         entity=entity,
         group=group,

@@ -86,5 +86,5 @@ def first(game: MetaGame, count: int) -> MetaGame:
     return MetaGame(
         payoffs=tuple(table[first_members] for table in game.payoffs),
         symmetric=game.symmetric,
-        wins=None if game.wins is None else game.wins[first_members],
+        win_rates=None if game.win_rates is None else game.win_rates[first_members],
     )

@@ -83,9 +83,9 @@ class League(Run[P]):
         drawn_opponent = opponent(
             agent.kind,
             mains=[main],
-            frozen=frozen,
-            tag=lambda member: member.kind,
-            past=lambda _: [member for member in frozen if member.kind == MAIN],
+            snapshots=frozen,
+            tag_of=lambda member: member.kind,
+            past_of=lambda _: [member for member in frozen if member.kind == MAIN],
             rate=lambda member: self._rate(agent, member.policies),
             stream=stream,
         )

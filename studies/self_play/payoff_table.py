@@ -48,7 +48,7 @@ class PayoffTable(Generic[P]):
                     cell, [side_members[n] for side_members, n in zip(members, cell, strict=True)]
                 )
         wins = self._wins if len(new) == 2 else None
-        return MetaGame(payoffs=tuple(self._payoffs), symmetric=self._shared, wins=wins)
+        return MetaGame(payoffs=tuple(self._payoffs), symmetric=self._shared, win_rates=wins)
 
     def _fill(self, cell: tuple[int, ...], profile: Sequence[P]) -> None:
         """Compute a cell; for a shared population also its mirror image."""

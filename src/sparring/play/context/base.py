@@ -217,14 +217,14 @@ class Ledger:
         if self._context is not None:
             past = self._ask_strategy(self._context, self._observation, text, is_retry)
         is_memory = self.memory_example is not None
-        prefill = self._prefill = "" if is_retry or is_memory else due.prefill
+        prefill = self._prefill = "" if is_retry or is_memory else self._observation.prefill
         if self.ids and not is_fresh and self.renderer.prefix_stable and past == self._visible:
             segment = Segment("context", self._prompt_ids(self.ids, self.prompt, (), prefill))
         else:
             if self.ids:
                 self.conversation = self._next_conversation()
             self.ids, self.known, self._pending, self._visible = (), 0, (), past
-            messages = (past[0].observation if past else due).messages
+            messages = (past[0].observation if past else self._observation).messages
             segment = Segment("prompt", self._conversation_ids(past, messages, prefill))
         self.ids += segment.ids
         self._pending += (segment,)

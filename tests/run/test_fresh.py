@@ -259,7 +259,7 @@ def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_pat
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))
     with folder:
         (tmp_path / "run" / ISSUED_FILE).write_text("{")
-    with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued plays"):
+    with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued episodes"):
         train_simulated(tmp_path / "run", config, resume=True)
     (tmp_path / "run" / ISSUED_FILE).write_text('{"issued": 11}')
     budgets = train_simulated(tmp_path / "run", config, resume=True)
@@ -417,7 +417,7 @@ TIMEOUT_SECONDS = 600.0  # for a step on a busy machine
 def test_episodes_are_accounted_for_with_killed_workers(tmp_path):
     fault_plan = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
     outcome = train_with_faults(resolve(REAL_PROCESSES), tmp_path, fault_plan, num_workers=2)
-    assert outcome.is_balanced and len(outcome.accounts) == REAL_PROCESSES["steps"]
+    assert outcome.balances and len(outcome.accounts) == REAL_PROCESSES["steps"]
     last_account = outcome.accounts[-1]
     assert last_account.open == 0 < last_account.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
     ids = [episode.episode_id for episode in stored_episodes(tmp_path / "harmed")]

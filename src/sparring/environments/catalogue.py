@@ -28,7 +28,8 @@ from sparring.environments.openspiel.load import registered_names
 @cache
 def game_names() -> tuple[str, ...]:
     """Return the sorted names that ``make_game`` accepts: plug-ins and OpenSpiel's games."""
-    return tuple(sorted({*registry.names("environments"), *registered_names()}))
+    plugins = {*registry.names("environments"), *registry.bridges("environments")}
+    return tuple(sorted(plugins | {*registered_names()}))
 
 
 def searchable_names() -> tuple[str, ...]:

@@ -354,7 +354,7 @@ def bluff_turn(seat, key, played_action, other_action):
     """Return a turn whose other action is a candidate."""
     legal = tuple(sorted((played_action, other_action)))
     candidate = reply(seat, other_action, 1, legal=legal)._replace(state_key=key)
-    return reply(seat, played_action, others=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
+    return reply(seat, played_action, candidates=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
 
 
 def test_actions_that_are_no_statements_are_scored_if_configured():

@@ -339,7 +339,7 @@ def test_an_error_of_the_wrapped_oracle_is_reported():
 def test_different_rules_in_a_process_are_detected():
     game = make_game("tic_tac_toe")
     game.made_by = {"name": "connect_four", "options": {}}
-    with pytest.raises(OracleError, match="other rules"):
+    with pytest.raises(OracleError, match="different rules"):
         make_parallel(options=SEARCH, workers=2, least=1).judge(random_states(game, 2)[:2])
 
 

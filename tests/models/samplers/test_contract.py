@@ -77,17 +77,17 @@ def with_stream_of_index(self, requests, params, stop_ids):
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply for request 0"),
+        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply to request 0"),
         (
             {"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)},
             "not an open request from 0 to",
         ),
-        ({"submit": noisy_submit}, "let no product depend"),
-        ({"submit": with_stream_of_index}, "own stream"),
+        ({"submit": noisy_submit}, "compute each row"),
+        ({"submit": with_stream_of_index}, "must be draw t of its request"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
-        ({"submit": replies_with(ids=lambda result: (*result.ids, *result.ids))}, "of ids|goes on after"),
+        ({"submit": replies_with(ids=lambda result: (*result.ids, *result.ids))}, "to max_new_tokens ids|goes on after"),
         ({"submit": replies_with(logprobs=lambda result: result.logprobs[:-1])}, "finite one for each id"),
-        ({"score": lambda self, prompts, replies, params: [[0.0]] * len(prompts)}, "score gives 0.0"),
+        ({"score": lambda self, prompts, replies, params: [[0.0]] * len(prompts)}, "score returns 0.0"),
         ({"context": 30}, "raise ModelError"),
         ({"publish": lambda self, weights, version: 1}, "publish was given version"),
         (
@@ -197,7 +197,7 @@ class ReversedBackend(SharedBackend):
     ("make_samplers", "message"),
     [
         (lambda: shuffled_samplers(WrongModelBackend), "with other samplers|log-probabilities"),
-        (lambda: shuffled_samplers(NoisyBackend), "let no product depend"),
+        (lambda: shuffled_samplers(NoisyBackend), "compute each row"),
         (lambda: shuffled_samplers(ReversedBackend), "with other samplers|log-probabilities"),
         (lambda: shuffled_samplers(count=1), "at least two"),
         (lambda: [ShuffledSampler(), ShuffledSampler()], "must share a backend"),

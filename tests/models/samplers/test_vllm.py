@@ -265,7 +265,7 @@ def test_replicas_are_distributed_over_gpus(monkeypatch):
     ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-ab")
     assert [replicas.environment(1, gpu)["CUDA_VISIBLE_DEVICES"] for gpu in (0, 1)] == ["4", "GPU-ab"]
-    with pytest.raises(ConfigError, match=r"names GPU 2, and CUDA_VISIBLE_DEVICES=4, GPU-ab leaves 2"):
+    with pytest.raises(ConfigError, match=r"names GPU 2, but CUDA_VISIBLE_DEVICES=4, GPU-ab has only 2"):
         replicas.environment(1, 2)
     with pytest.raises(ConfigError, match=r"gpus=\[1\] and device=cpu; write device: cuda"):
         vllm(small_model(), gpus=(1,))

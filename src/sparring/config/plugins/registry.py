@@ -50,6 +50,7 @@ __all__ = [
     "BoundPlugin",
     "Plugin",
     "bind",
+    "bridges",
     "built_in",
     "clear_caches",
     "is_known",
@@ -76,13 +77,27 @@ def names(slot: str) -> tuple[str, ...]:
 
 def clear_caches() -> None:
     """Clear the caches of plug-ins, after packages have changed."""
-    for function in (names, built_in, load, load_part, _standard):
+    for function in (names, built_in, bridges, load, load_part, _standard):
         function.cache_clear()
 
 
 def is_known(slot: str, name: str) -> bool:
     """Return whether a slot has a plug-in of this name, or the name has a dot: an outside one."""
-    return is_outside(name) or name in names(slot)
+    return is_outside(name) or name in names(slot) or name in bridges(slot)
+
+
+@cache
+def bridges(slot: str) -> tuple[str, ...]:
+    """Return the names of plug-ins over libraries that Sparring does not install, sorted.
+
+    They are modules of the package ``bridges`` of a slot; ``names`` does not have them.
+    """
+    try:
+        folders = importlib.import_module(f"{package_of(slot)}.bridges").__path__
+    except ModuleNotFoundError:
+        return ()
+    stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
+    return tuple(sorted(stem.name for stem in stems if _has_line(stem, f"{stem.name} = ")))
 
 
 @cache
@@ -174,6 +189,9 @@ def load(slot: str, name: str) -> Plugin:
         module_name = "standard" if name in _standard(slot) else name
         module = importlib.import_module(f"{package_of(slot)}.{module_name}")
         function = getattr(module, name)
+    elif name in bridges(slot):
+        module = importlib.import_module(f"{package_of(slot)}.bridges.{name}")
+        function = getattr(module, name)
     elif is_outside(name):
         function, module = find(slot, name, SLOTS[slot])
     elif name in names(slot):
@@ -183,7 +201,7 @@ def load(slot: str, name: str) -> Plugin:
         raise UnknownNameError(
             SLOTS[slot],
             name,
-            names(slot),
+            (*names(slot), *bridges(slot)),
             hint or f"See `sparring list {slot}`; others are named package.module.",
             list_all=hint is None,
         )

@@ -87,7 +87,7 @@ def test_the_plan_estimates_the_memory_of_a_model(recipe, name, count, source):
         # adapters of 1 % of the weights, 4 bytes each: 3 copies to train and 1 of the EMA
         assert parts["training"] == round(0.01 * count) * 4 * (3 + 1)
         assert plan["memory_gib"] == pytest.approx(sum(parts.values()) / 2**30, abs=0.06)
-        assert ("activations left out" in needs) == (source == "its name")
+        assert ("without activations" in needs) == (source == "its name")
         assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in needs) == (
             count < 10**9
         )

@@ -106,7 +106,9 @@ def test_claims_are_counted_by_the_previous_claim_of_the_other_player():
     assert (figures[rounds.ALL], figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
     # seat 0 claims all and then less, seat 1 less and then all; a claim is counted by the opponent's previous claim
     claims = ((1, 2), ((1, 2), (0, 2)))
-    figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, previous=claims)])
+    figures = rounds.strategy(
+        [rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, previous=claims)]
+    )
     assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (1.0, 0.0)
 
 

@@ -326,7 +326,7 @@ def free_text(**changes):
 
 TWO_SEATS = {
     "due": lambda self: () if self.done else (0, 1),
-    "returns": property(lambda self: (self.right / 3, 0.0)),
+    "returns": property(lambda self: (self.num_right / 3, 0.0)),
     # the second seat's text is read as it is, and int() refuses ""
     "read": lambda self, seat, reply, exact: reply if seat else "1",
     "step": lambda self, replies: (int(replies[1]), super(type(self), self).step(replies)),

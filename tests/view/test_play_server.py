@@ -143,7 +143,7 @@ def test_a_hint_is_the_verdict_of_the_games_oracle(page):
     assert page.wait_until_idle(page.move(state, hint["best"][0]))["hint"] is None
     state = page.begin("rock_paper_scissors", key="none", against="random")
     hint = page.post(f"/play/{state['id']}/hint", play=1, turn=0)["hint"]
-    assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: it has no rules")
+    assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: only games over OpenSpiel")
     final_state = page.play_to_end(state)
     judged_end = page.post(f"/play/{final_state['id']}/judge", play=1)["end"]
     assert judged_end["judgement"] is None and "there is no oracle" in judged_end["why"]

@@ -391,7 +391,7 @@ def test_episodes_without_deductions_are_unchanged(options, digest):
             while not play.done:
                 due = play.due()
                 lines += [
-                    repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due
+                    repr((seat, tuple(play.observe(seat))[:7], play.legal(seat), play.described(seat))) for seat in due
                 ]
                 replies = {seat: bot.choose(play, seat, stream.child(len(lines)).child(seat)) for seat in due}
                 lines.append(repr(replies))

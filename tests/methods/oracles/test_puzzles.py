@@ -405,7 +405,7 @@ def test_games_and_options_without_a_plan_are_refused():
     wide_search = make_game("wide_search")
     assert reason_not_judged(planning_oracle(), wide_search) and reason_not_judged(
         registry.bind("oracles", "minimax")(), game
-    ).startswith("it has no rules")
+    ).startswith("only games over OpenSpiel")
     assert not reason_not_judged(planning_oracle(), game)
     with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide_search, wide_search.reset(Stream.from_seed(0)), 0))

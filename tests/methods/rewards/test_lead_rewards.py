@@ -188,7 +188,7 @@ def noted_cells(episode):
     for turn, state in zip(episode.turns, replay(TEAM, episode), strict=True):
         if turn.action.startswith("note"):
             _, column, value = turn.action.split()
-            cells[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
+            cells[state.start.names[state.calls[turn.seat].open_page], column] = turn.seat, value
     return cells, state.start
 
 

@@ -68,7 +68,7 @@ def test_invalid_weights_are_refused(weight):
 
 
 def test_weights_with_an_infinite_sum_are_refused():
-    with pytest.raises(ConfigError, match=r"biased: .* sum is not finite"):
+    with pytest.raises(ConfigError, match=r"biased: .* a sum that is not finite"):
         registry.bind("players", "biased", {"weights": {"rock": 1e308, "paper": 1e308}})()
 
 

@@ -14,8 +14,8 @@ from sparring.environments.base import Play, random_reply, read_reply, temporary
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import complete_environment
+from sparring.environments.random_episode import CheckedEnvironmentCall
 from sparring.testing.bound_plugin import bind_plugin, require_equal
-from sparring.testing.environments import CheckedEnvironmentCall
 
 SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = re.compile("svg|title|desc|g|text|tspan|rect|circle|ellipse|line|polyline|polygon|path")

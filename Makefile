@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs site benchmark benchmark-quick interop clean
+.PHONY: setup help studies models scale view demo test test-slow scale-test view-test bridges bridges-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs site benchmark benchmark-quick interop clean
 
 setup: $(STAMP) ## install Sparring and all that its tests need into .venv
 
@@ -44,12 +44,13 @@ view: setup ## install what the viewer needs
 demo: setup ## train the demo into runs/demo
 	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
 
-# What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
+# What tests need is installed, so none of them may skip. Those of interop need environments of their own: make interop. Those of
+# the bridges need the libraries behind them: make bridges-test.
 # Those of Ray need it: make scale-test. Those of vLLM: make vllm-test. Those of the viewer's pages need a browser: make view-test.
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
 ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 ELSEWHERE := --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
-	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/models/samplers/test_vllm_real.py \
+	--ignore=tests/bridges --ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/models/samplers/test_vllm_real.py \
 	--ignore=tests/models/samplers/test_openai_real.py
 PYTEST := $(ALONE) -n 2 $(ELSEWHERE) --ignore=tests/studies
 
@@ -71,6 +72,22 @@ scale-test: scale ## run the tests of Ray
 
 view-test: setup .venv/.browser ## run the tests of the viewer in a browser
 	$(ALONE) tests/view/browser
+
+# The libraries behind the bridges, in an environment that also reads the packages of .venv, so that torch is installed once
+BRIDGES := .venv-bridges
+
+$(BRIDGES)/.installed: $(STAMP)
+	test -x $(BRIDGES)/bin/python || $(PYTHON) -m venv $(BRIDGES)
+	$(BRIDGES)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt textarena==0.7.4 pettingzoo==1.27.0 \
+		gymnasium==1.4.0 reasoning_gym==0.1.25 pygame-ce==2.5.8 chess==1.11.2 rlcard==1.2.0
+	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')')" \
+		> "$$($(BRIDGES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/sparring.pth"
+	touch $@
+
+bridges: $(BRIDGES)/.installed ## install TextArena, PettingZoo, Gymnasium and reasoning-gym into .venv-bridges
+
+bridges-test: $(BRIDGES)/.installed ## run the tests of the bridges to other libraries
+	OMP_NUM_THREADS=1 $(BRIDGES)/bin/python -W ignore -m pytest tests/bridges
 
 # W&B and trackio themselves, in an environment of their own, without an account and without a network
 SINKS := .venv-sinks
@@ -149,7 +166,7 @@ wheel: setup ## test the wheel in an empty environment
 # The parts of a check, in their order. Those of PAIRED use one core each, and go two at a time. A part is a target; .ci/part
 # measures its seconds.
 FIRST := setup lint test models test-slow
-PAIRED := interop-in-turn wheel studies types fuzz examples site
+PAIRED := interop-in-turn bridges-test wheel studies types fuzz examples site
 LAST := benchmark-quick commands
 export PART_SECONDS := $(CURDIR)/build/part-seconds
 
@@ -231,5 +248,5 @@ interop-in-turn:
 	@$(PYTHON) .ci/rotation.py '$(ONE_IN_5)'; case $$? in 0) $(MAKE) --no-print-directory interop;; 3) ;; *) exit 1;; esac
 
 clean: ## remove every environment and all that is built; runs/ stays
-	rm -rf .venv $(SINKS) $(VLLM) $(WHEEL) $(PEERS) $(VERL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv $(BRIDGES) $(SINKS) $(VLLM) $(WHEEL) $(PEERS) $(VERL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

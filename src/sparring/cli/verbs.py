@@ -109,12 +109,13 @@ VERBS = {  # verb -> its line in --help
         "Run the experiments of a page again, on all cores; write results, tables and verdicts."
     ),
     "credit": "Measure advantage estimators against exact policy gradients.",
+    "bridge": "Try the environments of other libraries.",
 }
 FUNCTIONS = {
     "list": "listing",
     "replay-unit": "replay_unit",
 }  # verb -> name of its module and function, if it differs
-GROUPS = {"credit"}  # verbs whose module is a typer app
+GROUPS = {"bridge", "credit"}  # verbs whose module is a typer app
 LEARN_TIME = "to learn how long a run takes, write: sparring train RECIPE steps=3"
 REMOVED = {  # removed verb, or verb and option -> what to write instead
     "scale": f"for a run's memory, write: sparring train RECIPE --dry-run; {LEARN_TIME}.",

@@ -1,0 +1,296 @@
+"""Environments of PettingZoo with discrete actions, in words."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+
+from sparring.core.rng import Stream
+from sparring.environments.bridges.base import import_library, library_seed
+from sparring.environments.bridges.wording import (
+    NUMBERS,
+    WordedEnvironment,
+    WordedPlay,
+    Wording,
+    check_discrete,
+)
+
+TESTED = "1.27.0"
+MAX_TURNS = 1000  # default limit of replies
+RANKS, SUITS = ("A", *map(str, range(2, 11)), "J", "Q", "K"), "shdc"
+CHIPS = tuple(map(str, range(101)))
+
+
+def _board(free: str | None, *, by_colour: bool = False) -> Callable[[Any, Any, str], str]:
+    """Return a wording of a board: X is the seat's own piece, O another's; ``free`` an empty cell.
+
+    Without ``free``, an empty cell is its number, which is the action. The first two planes are the
+    seat's own pieces and the others', or, ``by_colour``, those of the first and the second seat.
+    """
+
+    def describe(environment: Any, observation: Any, agent: str) -> str:
+        planes = observation["observation"]
+        own, others = planes[..., 0] > 0, planes[..., 1] > 0
+        if by_colour and agent != environment.possible_agents[0]:
+            own, others = others, own
+        rows, number = [], 0
+        for own_row, other_row in zip(own, others, strict=True):
+            cells = []
+            for is_own, is_other in zip(own_row, other_row, strict=True):
+                cells.append("X" if is_own else "O" if is_other else free or str(number))
+                number += 1
+            rows.append(" ".join(cells))
+        return "\n".join(rows)
+
+    return describe
+
+
+def _cards(planes: Any) -> str:
+    return " ".join(f"{RANKS[i % 13]}{SUITS[i // 13]}" for i in np.flatnonzero(planes[:52] > 0))
+
+
+def _leduc(environment: Any, observation: Any, agent: str) -> str:
+    planes = observation["observation"]
+    hand, public = ("JQK"[int(i)] for i in (np.argmax(planes[:3]), np.argmax(planes[3:6])))
+    public = public if planes[3:6].any() else "none"
+    own, other = int(np.argmax(planes[6:21])), int(np.argmax(planes[21:36]))
+    return f"hand {hand} public {public} own {own} other {other}"
+
+
+def _limit_holdem(environment: Any, observation: Any, agent: str) -> str:
+    planes = observation["observation"]
+    raises = " ".join(str(int(np.argmax(planes[52 + 5 * n : 57 + 5 * n]))) for n in range(4))
+    return f"cards {_cards(planes)} raises {raises}"
+
+
+def _no_limit_holdem(environment: Any, observation: Any, agent: str) -> str:
+    planes = observation["observation"]
+    return f"cards {_cards(planes)} own {int(planes[52])} most {int(planes[53])}"
+
+
+def _chess(environment: Any, observation: Any, agent: str) -> str:
+    return f"{environment.unwrapped.board}\nFEN: {environment.unwrapped.board.fen()}"
+
+
+def _chess_move(environment: Any, agent: str, index: int) -> str:
+    chess_utils: Any = import_module("pettingzoo.classic.chess.chess_utils")
+    seat = environment.possible_agents.index(agent)
+    return str(chess_utils.action_to_move(environment.unwrapped.board, index, seat).uci())
+
+
+def _go_point(environment: Any, agent: str, index: int) -> str:
+    size = round((environment.action_space(agent).n - 1) ** 0.5)
+    if index == size * size:
+        return "pass"
+    row, column = divmod(index, size)
+    return f"{chr(ord('a') + column)}{row + 1}"
+
+
+def _last_move(environment: Any, observation: Any, agent: str) -> str:
+    names = ("rock", "paper", "scissors", "none")
+    return f"other {names[min(int(observation), 3)]}"
+
+
+_POKER_WORDS = (*(f"{rank}{suit}" for suit in SUITS for rank in RANKS), "cards", *CHIPS)
+WORDINGS: Mapping[str, Wording] = {
+    "classic/tictactoe": Wording(
+        "Tic-tac-toe on 3 by 3 cells. Your marks are X, the other player's O. A free cell is a "
+        "number. Three marks in a line win.",
+        _board(None),
+        tuple(map(str, range(9))),
+        ("X", "O"),
+        (-1.0, 1.0),
+    ),
+    "classic/connect_four": Wording(
+        "Connect four on a board of 6 rows and 7 columns. Your discs are X, the other player's O. "
+        "Name the column, 0 to 6, into which a disc falls. Four discs in a line win.",
+        _board("."),
+        tuple(map(str, range(7))),
+        (".", "X", "O"),
+        (-1.0, 1.0),
+    ),
+    "classic/go": Wording(
+        "Go. Your stones are X, the other player's O. Columns are a, b, c, ... from the left, rows "
+        "1, 2, 3, ... from the top.",
+        _board(".", by_colour=True),
+        _go_point,
+        (),
+        (-1.0, 1.0),
+    ),
+    "classic/chess": Wording(
+        "Chess. Moves are in UCI notation.", _chess, _chess_move, (), (-1.0, 1.0)
+    ),
+    "classic/leduc_holdem": Wording(
+        "Leduc hold'em. Each player has one card of J, Q, K; a public card follows the first bets. "
+        "The numbers are the chips of you and of the other player in the pot.",
+        _leduc,
+        ("call", "raise", "fold", "check"),
+        ("hand", "public", "own", "other", "J", "Q", "K", "none", *CHIPS[:15]),
+        (-7.0, 7.0),
+    ),
+    "classic/texas_holdem": Wording(
+        "Limit Texas hold'em for two. The cards are yours and the public ones; the numbers are "
+        "the raises in each of four rounds.",
+        _limit_holdem,
+        ("call", "raise", "fold", "check"),
+        ("raises", *_POKER_WORDS),
+        (-24.0, 24.0),
+    ),
+    "classic/texas_holdem_no_limit": Wording(
+        "No-limit Texas hold'em for two. The cards are yours and the public ones; the numbers are "
+        "your chips in the pot and the most chips of a player.",
+        _no_limit_holdem,
+        ("fold", "call", "half", "pot", "all"),
+        ("own", "most", *_POKER_WORDS),
+        (-100.0, 100.0),
+    ),
+    "classic/rps": Wording(
+        "Rock, paper, scissors, several rounds. You see the other player's last choice.",
+        _last_move,
+        ("rock", "paper", "scissors"),
+        ("other", "none"),
+        (-15.0, 15.0),
+    ),
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class PettingZoo(WordedEnvironment):
+    """An environment of PettingZoo with discrete actions, AEC or parallel.
+
+    What: the library's rules. A seat reads its observation in words, and names a legal action (the
+    action mask). Rewards of all steps add up to the returns. The classic games have wordings here;
+    other environments need ``word``, or show their numbers.
+    When to use: to train in the games and simulators of the multi-agent field.
+    Pitfalls: copies of a play are exact copies in the classic games, and a replay of seed and
+    replies elsewhere, so searches with many copies are slow there. Environments that only draw
+    pictures (Atari, MPE) need ``word``. Bounds of payoffs are known for the classic games only.
+    Reference: PettingZoo (arXiv 2009.14471), version 1.27.0.
+    Verified by: tests/bridges/test_pettingzoo.py.
+
+    Args:
+        game: id of the registry, such as "classic/connect_four-v3"; or "module.function", a
+            function with this name in a module of your own with the line SLOT = "pettingzoo". It is
+            called with ``arguments`` and returns an AEC or parallel environment.
+        api: which registry an id is taken from, "aec" (default) or "parallel".
+        arguments: further arguments of the environment.
+        word: "module.function" of a function of (observation, agent) that returns the observation
+            in words, in a module with the line SLOT = "pettingzoo".
+        actions: a word per action, in the order of their numbers; () (default): those of the
+            wording, or the numbers.
+        payoffs: the least and the greatest return; null (default): those of the wording, if any.
+        turns: the episode is truncated after this number of replies; 0 (default): 1,000.
+        style: "full" (default): sentences. "brief": few words, for the tiny model.
+        call_seconds: limit of one call into the library; 0: the limit of the run.
+    """
+
+    game: str = "classic/tictactoe-v3"
+    api: Literal["aec", "parallel"] = "aec"
+
+    name = "pettingzoo"
+
+    def __post_init__(self) -> None:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame must open no window
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        self.max_turns = self.turns or MAX_TURNS
+        library = import_library("pettingzoo", "pettingzoo", TESTED)
+        ids = library.aec_registry if self.api == "aec" else library.parallel_registry
+        self.set_up(
+            ids,
+            lambda game: library.make(self.api, game, **(self.arguments or {})),
+            WORDINGS.get(self.game.rpartition("-v")[0], NUMBERS),
+        )
+        with self.probe():
+            sample = self.make()
+            sample.reset(seed=0)
+            self.roles = tuple(map(str, sample.possible_agents))
+            for agent in self.roles:
+                check_discrete(self, sample.action_space(agent))
+            sample.close()
+        self.num_seats = len(self.roles)
+        self.cooperative = self.num_seats == 1
+
+    def reset(self, stream: Stream) -> PettingZooPlay:
+        """Return a new play."""
+        return PettingZooPlay(self, library_seed(stream))
+
+
+class PettingZooPlay(WordedPlay):
+    """A play of an environment of PettingZoo."""
+
+    rules: PettingZoo
+
+    def begin(self) -> None:
+        """Make and reset the environment."""
+        super().begin()
+        self.library = self.rules.make()
+        result = self.library.reset(seed=self.seed)
+        self._is_parallel = not hasattr(self.library, "agent_selection")
+        self._observations, self._infos = result if self._is_parallel else ({}, {})
+        self._read_state()
+        self.first_texts = repr(self.views)
+
+    def _read_state(self) -> None:
+        game = self.library
+        if not self._is_parallel:
+            while game.agents and (
+                game.terminations[game.agent_selection] or game.truncations[game.agent_selection]
+            ):
+                game.step(None)  # an agent that is over must pass once
+            agents = [game.agent_selection] if game.agents else []
+        else:
+            agents = game.agents
+        self.done = not agents
+        self.due_seats = tuple(sorted(map(self.rules.roles.index, agents)))
+        for seat in self.due_seats:
+            agent = self.rules.roles[seat]
+            seen = self._observations[agent] if self._is_parallel else game.observe(agent)
+            info = (self._infos if self._is_parallel else game.infos).get(agent, {})
+            mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+            mask = info.get("action_mask") if mask is None else mask
+            self.set_view(seat, agent, seen, game.action_space(agent), mask)
+
+    def advance(self, replies: Mapping[int, str]) -> None:
+        """Apply the actions."""
+        game, roles = self.library, self.rules.roles
+        numbers = self.take_actions(replies)
+        if self._is_parallel:
+            actions = {roles[seat]: number for seat, number in numbers.items()}
+            self._observations, rewards, _, _, self._infos = game.step(actions)
+        else:
+            game.step(*numbers.values())
+            rewards = game.rewards  # of this step, for all agents
+        self.add_rewards({roles.index(agent): value for agent, value in rewards.items()})
+        self._read_state()
+
+    def copy_library(self) -> bool:
+        """Copy a classic game; other environments are replayed."""
+        if self._is_parallel or not self.rules.game.startswith("classic/"):
+            return False
+        self.library = _twin(self.library, {})
+        self.views, self.legal_numbers = dict(self.views), dict(self.legal_numbers)
+        return True
+
+
+def _twin(game: Any, memo: dict[int, Any]) -> Any:
+    """Return a copy of a game and its wrappers; ``deepcopy`` would make a new game instead."""
+    twin = memo[id(game)] = object.__new__(type(game))
+    for name, value in vars(game).items():
+        is_game = name == "env" and hasattr(value, "possible_agents")
+        vars(twin)[name] = _twin(value, memo) if is_game else copy.deepcopy(value, memo)
+    return twin
+
+
+def library_ids() -> list[str]:
+    """Return the ids of the classic games."""
+    registry = import_library("pettingzoo", "pettingzoo", TESTED).aec_registry
+    return [name for name in registry if name.startswith("classic/")]
+
+
+pettingzoo = PettingZoo

@@ -1,0 +1,475 @@
+"""Games of TextArena: free text, judged by the game itself.
+
+TextArena has no list of legal actions. ``GAMES`` says for each game how a reply looks: the actions
+that are always possible, the list that the game's text states, or a form that random replies have.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.bridges.base import (
+    CALL_SECONDS,
+    BridgeEnvironment,
+    BridgePlay,
+    as_number,
+    check_id,
+    import_library,
+    library_call,
+    library_seed,
+)
+from sparring.environments.reply import listed_reply
+
+TESTED = "0.7.4"
+STATED = "stated"  # legal actions are in the game's text
+MAX_TURNS = 200  # default limit of replies, where TextArena has none
+BOARD, PROMPT, OWN = "GAME_BOARD", "PROMPT", "PLAYER_ACTION"  # types of TextArena's messages
+
+
+class BriefWording(NamedTuple):
+    """A wording in few words, for the tiny model.
+
+    Args:
+        pattern: regular expression of the words in a game's messages.
+        words: all these words.
+        only_board: whether to read only the last board, and not all new messages.
+    """
+
+    pattern: str
+    words: str
+    only_board: bool = True
+
+
+class TextArenaGame(NamedTuple):
+    """What TextArena does not say about a game.
+
+    Args:
+        replies: STATED; a tuple of actions that are always possible; or a form of replies, in which
+            <1-9> and <a-c,x> are drawn, and | separates alternatives.
+        seats: number of seats.
+        brief: wording for the tiny model; None: there is none.
+        actions: returns the legal actions from the text of the last board.
+        zero_sum: whether payoffs are 1, -1 and 0 and sum to 0.
+    """
+
+    replies: str | tuple[str, ...]
+    seats: int = 2
+    brief: BriefWording | None = None
+    actions: Callable[[str], tuple[str, ...]] | None = None
+    zero_sum: bool = False
+
+
+def _free_columns(board: str) -> tuple[str, ...]:
+    lines = board.partition("---")[2].splitlines()[1:]
+    top_row = lines[0].split() if lines else []
+    return tuple(f"[col {index}]" for index, cell in enumerate(top_row) if cell == ".")
+
+
+def _nim_moves(board: str) -> tuple[str, ...]:
+    piles = [int(size) for size in re.findall(r"pile \d+: (\d+)", board)]
+    return tuple(f"[{pile} {n}]" for pile, size in enumerate(piles) for n in range(1, size + 1))
+
+
+_MOVES = ("[up]", "[down]", "[left]", "[right]")
+
+GAMES: Mapping[str, TextArenaGame] = {
+    "2048": TextArenaGame(("[Up]", "[Down]", "[Left]", "[Right]"), 1),
+    "Bandit": TextArenaGame("[<red,blue,green,yellow,purple>]", 1),
+    "Blackjack": TextArenaGame(("[Hit]", "[Stand]"), 1),
+    "Countdown": TextArenaGame("[<0-5> <0-5> <+,-,*,/>]", 1),
+    "Crosswords": TextArenaGame("[<0-9> <0-9> <a-z>]", 1),
+    "Cryptarithm": TextArenaGame("[<A-Z> <0-9>]", 1),
+    "FifteenPuzzle": TextArenaGame(STATED, 1),
+    "FrozenLake": TextArenaGame(STATED, 1),
+    "GuessTheNumber": TextArenaGame("[<1-20>]", 1),
+    "LightsOut": TextArenaGame("[<0-4> <0-4>]", 1),
+    "LogicPuzzle": TextArenaGame("[<morning,afternoon,evening> <park,work,home> <X,O>]", 1),
+    "Mastermind": TextArenaGame("[<1-6> <1-6> <1-6> <1-6>]", 1),
+    "Minesweeper": TextArenaGame("[<0-7> <0-7>]", 1),
+    "PegJump": TextArenaGame("[<1-15> <1-15>]", 1),
+    "RushHour": TextArenaGame("[<X,A-I><+,->]", 1),
+    "Secretary": TextArenaGame(("[accept]", "[continue]"), 1),
+    "Set": TextArenaGame("[<1-12> <1-12> <1-12>]", 1),
+    "Slitherlink": TextArenaGame("[<h,v> <0-4> <0-4>]", 1),
+    "Sokoban": TextArenaGame(_MOVES, 1),
+    "Sudoku": TextArenaGame("[<1-9> <1-9> <1-9>]", 1),
+    "ThreeCardMonte": TextArenaGame(("[0]", "[1]", "[2]"), 1),
+    "TowerOfHanoi": TextArenaGame("[<A-C> <A-C>]", 1),
+    "Alquerque": TextArenaGame("[<a-e><1-5> <a-e><1-5>]"),
+    "Battleship": TextArenaGame("[<a-e><0-4>]"),
+    "Breakthrough": TextArenaGame("[<a-h><1-8><a-h><1-8>]"),
+    "Briscola": TextArenaGame("[play <1-3>]"),
+    "Chopsticks": TextArenaGame("[attack <0,1> <0,1>]|[split <0-4> <0-4>]"),
+    "ColonelBlotto": TextArenaGame("[A4 B8 C8]|[A7 B7 C6]|[A10 B5 C5]|[A2 B9 C9]|[A20 B0 C0]"),
+    "ConnectFour": TextArenaGame(
+        STATED,
+        brief=BriefWording(r"(?<!\S)[.XO](?!\S)", ". X O"),
+        actions=_free_columns,
+        zero_sum=True,
+    ),
+    "Crusade": TextArenaGame(STATED),
+    "GameOfPureStrategy": TextArenaGame(STATED),
+    "GermanWhist": TextArenaGame("[play <1-13>]"),
+    "Golf": TextArenaGame("[draw]|[take]|[swap <1,2> <1-3>]|[discard]|[peek <1,2> <1-3>]"),
+    "HighSociety": TextArenaGame(STATED),
+    "IndianPoker": TextArenaGame("[check]|[bet <1-9>]|[call]|[fold]"),
+    "IteratedMatchingPennies": TextArenaGame(("[heads]", "[tails]"), zero_sum=True),
+    "IteratedPrisonersDilemma": TextArenaGame("[Cooperate]|[Defect]"),
+    "IteratedRockPaperScissors": TextArenaGame(("[rock]", "[paper]", "[scissors]"), zero_sum=True),
+    "IteratedTwoThirdsAverage": TextArenaGame("[<0-100>]"),
+    "IteratedUltimatumGame": TextArenaGame("[Offer: $<0-50>]|[Accept]|[Reject]"),
+    "KuhnPoker": TextArenaGame(
+        STATED,
+        brief=BriefWording(
+            r"(?<=card is: ')[JQK]|(?<=\[)\w+(?=\])", "J Q K check bet call fold", only_board=False
+        ),
+        zero_sum=True,
+    ),
+    "LinesOfAction": TextArenaGame("[<a-h><1-8><a-h><1-8>]"),
+    "MemoryGame": TextArenaGame("[<0-3> <0-3> <0-3> <0-3>]"),
+    "Nim": TextArenaGame(
+        STATED,
+        brief=BriefWording(r"(?<=: )\d+", " ".join(map(str, range(20)))),
+        actions=_nim_moves,
+        zero_sum=True,
+    ),
+    "Othello": TextArenaGame(STATED),
+    "PigDice": TextArenaGame(("[roll]", "[hold]")),
+    "QuantumTicTacToe": TextArenaGame("[<0-8>,<0-8>]"),
+    "SimpleBlindAuction": TextArenaGame("[Bid on Item <0-4>: <50-300>]"),
+    "SimpleNegotiation": TextArenaGame("[Accept]|[Deny]|[Offer: <1-3> Wheat -> <1-3> Wood]"),
+    "SimpleTak": TextArenaGame(STATED, zero_sum=True),
+    "Snake": TextArenaGame(_MOVES),
+    "SpiteAndMalice": TextArenaGame(STATED),
+    "Stratego": TextArenaGame(STATED),
+    "Surround": TextArenaGame(_MOVES),
+    "Tak": TextArenaGame("[place () {(<0-3>,<0-3>): [F]}]"),
+    "TicTacToe": TextArenaGame(
+        STATED, brief=BriefWording(r"\b[0-8OX]\b", "0 1 2 3 4 5 6 7 8 O X"), zero_sum=True
+    ),
+    "TruthAndDeception": TextArenaGame("I am sure of it. [Fact <1,2>]"),
+    "TwoDollar": TextArenaGame("Fair. [Propose] $<0,1>.<1-9>0|Fine. [Accept]|No. [Reject]"),
+    "UltimateTicTacToe": TextArenaGame("[<0-8> <0-8>]"),
+    "WildTicTacToe": TextArenaGame(STATED, zero_sum=True),
+    "NewRecruit": TextArenaGame(
+        "Good. [Propose] <A-E><A-E><A-E><A-E><A-E><A-E><A-E><A-E>|[Accept]"
+    ),
+    "LiarsDice": TextArenaGame("[Bid: <1-5>, <1-6>]|[Call]"),
+    "Poker": TextArenaGame("[Check]|[Call]|[Fold]|[Bet <20-99>]|[Raise <20-99>]"),
+    "PublicGoodsGame": TextArenaGame("{Let us share.} [<0-20>]"),
+    "MarketEntryGame": TextArenaGame("{Good luck.} [<E,S>]"),
+    "SantoriniBaseFixed": TextArenaGame(STATED),
+    "ThreePlayerTicTacToe": TextArenaGame(STATED, 3),
+    "ThreePlayerGOPS": TextArenaGame(STATED, 3),
+    "ThreePlayerIPD": TextArenaGame("[<0-2> cooperate] [<0-2> defect]", 3),
+    "CharacterConclave": TextArenaGame("A short message to all of you. [<0-2>]", 3),
+    "Taboo": TextArenaGame("It is a thing. [<thing,house,cell>]", 4),
+    "SettlersOfCatan": TextArenaGame("[<0-9>]|[done]|[deny]", 4),
+    "SecretMafia": TextArenaGame("I trust you. [<0-5>]", 6),
+}
+
+JUDGED = ("Debate", "GuessWho", "ScenarioPlanning", "TwentyQuestions")  # by an online model
+WITH_WORD_LISTS = (  # of nltk, which downloads them
+    *("Codenames", "DontSayIt", "Hangman", "LetterAuction", "SpellingBee", "WordChains"),
+    *("WordLadder", "WordSearch", "Wordle"),
+)
+_LIST = re.compile(
+    r"(?:available|valid|viable|possible|remaining)[\w ]*(?:moves|actions|hand|cards)[\w ]*:(.*)",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(r"\[[^\[\]]+\]")
+_DRAWN = re.compile(r"<([^<>]+)>")
+
+
+def stated_actions(text: str) -> tuple[str, ...]:
+    """Return the actions in brackets of the last list of legal actions in a text; () if none."""
+    lists = _LIST.findall(text)
+    return tuple(dict.fromkeys(_ACTION.findall(lists[-1]))) if lists else ()
+
+
+@cache
+def _choices(field: str) -> tuple[str, ...]:
+    choices: list[str] = []
+    for item in field.split(","):
+        low, _, high = item.partition("-")
+        if not low or not high:
+            choices.append(item)
+        elif low.isdigit():
+            choices += map(str, range(int(low), int(high) + 1))
+        else:
+            choices += map(chr, range(ord(low), ord(high) + 1))
+    return tuple(choices)
+
+
+def random_text(form: str, stream: Stream) -> str:
+    """Return a random reply of a form; see ``TextArenaGame.replies``."""
+    alternatives = form.split("|")
+    text = alternatives[stream.integer(0, len(alternatives))]
+    draws = stream.child("fields")
+    parts = _DRAWN.split(text)
+    for number in range(1, len(parts), 2):
+        choices = _choices(parts[number])
+        parts[number] = choices[draws.integer(number, len(choices))]
+    return "".join(parts)
+
+
+def _words(action: str) -> str:
+    return " ".join(re.findall(r"\w+", action))
+
+
+@dataclass(kw_only=True, eq=False)
+class TextArena(BridgeEnvironment):
+    """A game of TextArena, by its id.
+
+    What: the library's game without wrappers (``-raw``). Each seat reads the messages that are new
+    to it. Where the game's text lists the legal actions, a reply must contain one of them, and
+    ``illegal`` decides about others. Elsewhere any text is a reply, and the game decides: it asks
+    again once, and then the seat loses. The figure ``invalid_replies`` counts these replies.
+    When to use: to train and measure in the games that other work on language models uses.
+    Pitfalls: rewards come at the end. Games without an entry in ``GAMES`` cannot draw random
+    replies: no warm-up and no random player. A game's exception counts as an invalid reply in games
+    for one and two players, and else drops the episode.
+    Reference: TextArena (arXiv 2504.11442), version 0.7.4.
+    Verified by: tests/bridges/test_textarena.py.
+
+    Args:
+        game: id, such as "TicTacToe-v0"; its ending (-train, -raw) is ignored.
+        seats: number of seats; 0 (default): the usual number of the game.
+        turns: the episode is truncated after this number of replies; 0 (default): 200.
+        style: "full" (default): the game's own text. "brief": few words for the tiny model, for
+            the games that have them.
+        call_seconds: limit of one call into the library; 0: the limit of the run.
+    """
+
+    game: str = "TicTacToe-v0"
+    seats: Annotated[int, Field(ge=0, le=15)] = 0
+    turns: Annotated[int, Field(ge=0, le=100_000)] = 0
+    style: Literal["full", "brief"] = "full"
+    call_seconds: Annotated[float, Field(ge=0)] = CALL_SECONDS
+
+    name, figures = "textarena", ("invalid_replies",)
+
+    def __post_init__(self) -> None:
+        library = import_library("textarena", "textarena", TESTED)
+        registry: Mapping[str, Any] = library.envs.registration.ENV_REGISTRY
+        self.game_id = self.game.removesuffix("-raw").removesuffix("-train")
+        check_id(
+            "textarena", self.game_id, (name for name in registry if f"{name}-raw" in registry)
+        )
+        family = self.game_id.partition("-v")[0]
+        _refuse_network(family)
+        self.entry = GAMES.get(family)
+        self.make: Callable[[], Any] = lambda: library.make(f"{self.game_id}-raw")
+        self.num_seats = self.seats or (self.entry.seats if self.entry else 2)
+        self.max_turns = self.turns or MAX_TURNS
+        self.brief = self.style == "brief"
+        if self.brief and (self.entry is None or self.entry.brief is None):
+            games = sorted(name for name, entry in GAMES.items() if entry.brief)
+            raise ConfigError(
+                f"environments textarena: {self.game_id!r} has no brief wording, which the tiny "
+                f"model needs; write style=full and a language model, or one of "
+                f"{', '.join(games)}."
+            )
+        self.roles = tuple(f"player_{seat}" for seat in range(self.num_seats))
+        self._try_once()
+
+    def _try_once(self) -> None:
+        """Begin one play, for the roles and the bounds of payoffs."""
+        try:
+            play = TextArenaPlay(self, 0)
+        except GameError as error:
+            raise ConfigError(f"{error} Choose another game.") from error
+        names = [play.role_names.get(seat, "") for seat in range(self.num_seats)]
+        roles = tuple("_".join(re.findall(r"\w+", name)).lower() for name in names)
+        if all(roles) and len(set(roles)) == self.num_seats:
+            self.roles = roles
+        self.zero_sum = self.entry is not None and self.entry.zero_sum
+        self.utility_sum = 0.0 if self.zero_sum else None
+        self.cooperative = False
+        self.set_payoffs((-1.0, 1.0) if play.has_two_strikes else None)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of prompts and replies in brief style."""
+        assert self.entry is not None and self.entry.brief is not None
+        words = {*self.entry.brief.words.split(), *(f"seat{n}" for n in range(self.num_seats))}
+        actions = self.entry.replies if isinstance(self.entry.replies, tuple) else ()
+        words |= {word for action in actions for word in _words(action).split()} | {"col"}
+        return tuple(sorted(words | set(map(str, range(10)))))
+
+    def reset(self, stream: Stream) -> TextArenaPlay:
+        """Return a new play."""
+        return TextArenaPlay(self, library_seed(stream))
+
+
+def _refuse_network(family: str) -> None:
+    if family in JUDGED:
+        raise ConfigError(
+            f"environments textarena: {family} needs a network for its judge, a language model, so "
+            "no seed binds; choose another game."
+        )
+    if family in WITH_WORD_LISTS:
+        try:
+            import_library("nltk", "textarena", TESTED).data.find("corpora/words")
+        except LookupError:
+            raise ConfigError(
+                f"environments textarena: {family} needs a network once, for word lists of nltk; "
+                "write python -c 'import nltk; nltk.download(\"words\")', or choose another game."
+            ) from None
+
+
+class TextArenaPlay(BridgePlay):
+    """A play of a game of TextArena."""
+
+    rules: TextArena
+
+    def begin(self) -> None:
+        """Make and reset the game."""
+        seats = self.rules.num_seats
+        self.library = self.rules.make()
+        self.library.reset(num_players=seats, seed=self.seed)
+        state = self.library.state
+        self.role_names: Mapping[int, str] = dict(state.role_mapping or {})
+        self.has_two_strikes = type(state).__name__ in ("SinglePlayerState", "TwoPlayerState")
+        self.num_invalid = [0] * seats
+        self._new: list[list[tuple[str, str]]] = [[] for _ in range(seats)]  # (type, text)
+        self._board, self._rules_text = [""] * seats, [""] * seats
+        self._faulty = getattr(self, "_faulty", frozenset[int]())
+        self._receive()
+        self.first_texts = repr(self._new)
+
+    def _receive(self) -> None:
+        state = self.library.state
+        self._seat = int(state.current_player_id)
+        for seat in range(self.rules.num_seats):
+            messages, state.observations[seat] = state.observations[seat], []
+            for sender, text, kind in messages:
+                if sender == seat and kind.name == OWN:
+                    continue  # the seat's own reply is in its conversation
+                if kind.name == BOARD:
+                    self._board[seat] = text
+                elif kind.name == PROMPT:
+                    self._rules_text[seat] = text
+                speaker = "" if sender < 0 else f"[{self.role_names.get(sender, sender)}] "
+                self._new[seat].append((kind.name, f"{speaker}{text}"))
+                self.add_to_knowledge(seat, f"{sender} {text}")
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seat to reply."""
+        return () if self.done else (self._seat,)
+
+    def observe(self, seat: int) -> Observation:
+        """Return the messages that are new to a seat."""
+        key = self.key(seat)
+        entry = self.rules.entry
+        if self.rules.brief and entry is not None and entry.brief is not None:
+            brief = entry.brief
+            kinds = [(BOARD, self._board[seat])] if brief.only_board else self._new[seat]
+            text = " ".join(text for kind, text in kinds if kind != PROMPT)
+            text = _LIST.sub("", text) if brief.only_board else text
+            prompt = " ".join([f"seat{seat}", *re.findall(brief.pattern, text)])
+            return Observation(prompt=prompt, key=key, view=prompt)
+        prompt = "\n".join(text for _, text in self._new[seat])
+        board = self._board[seat]
+        view = f"{self._rules_text[seat]}\n{board}" if board else ""
+        return Observation(prompt=prompt or "It is your turn.", key=key, view=view)
+
+    def _actions(self, seat: int) -> dict[str, str]:
+        """Return the game's text of each legal action, by its word or text for the seat."""
+        entry, board = self.rules.entry, self._board[seat]
+        if entry is None:
+            return {}
+        if isinstance(entry.replies, tuple):
+            actions = entry.replies
+        elif entry.actions is not None:
+            actions = entry.actions(board)
+        else:
+            actions = stated_actions(board) if entry.replies == STATED else ()
+        return {_words(action) if self.rules.brief else action: action for action in actions}
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the actions that the game's text states; None: the game judges any text."""
+        return tuple(self._actions(seat)) or None
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a random reply of the game's form."""
+        entry = self.rules.entry
+        if entry is None:
+            raise GameError(
+                f"{self.rules.game_id}: TextArena lists no legal actions, and Sparring knows no "
+                "form of replies of this game. Write warmup.updates=0 and use no random player, or "
+                "add the game to GAMES in environments/bridges/textarena.py."
+            )
+        form = entry.replies if isinstance(entry.replies, str) else "|".join(entry.replies)
+        return random_text("[skip]" if form == STATED else form, stream)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the legal action in a reply; where the game judges, the reply itself."""
+        actions = self.legal(seat)
+        return reply if actions is None else listed_reply(actions, reply, exact)
+
+    def advance(self, replies: Mapping[int, str]) -> None:
+        """Give the reply to the game."""
+        ((seat, reply),) = replies.items()
+        self._new[seat] = []
+        if len(self.steps) in self._faulty:
+            self.library.state.set_invalid_move(reason="The reply could not be read.")
+            done, _ = self.library.state.step()
+        else:
+            done, _ = self.library.step(self._actions(seat).get(reply, reply))
+        self._count_invalid(seat)
+        self._receive()
+        self.done = bool(done)
+        if self.done:
+            rewards, _ = self.library.close()
+            where = f"{self.rules.game_id}: the reward of a seat"
+            self.returns = tuple(
+                as_number((rewards or {}).get(index, 0.0), where)
+                for index in range(self.rules.num_seats)
+            )
+
+    def _count_invalid(self, seat: int) -> None:
+        state = self.library.state
+        texts = [text for _, text, kind in state.observations[seat] if kind.name == "GAME_ADMIN"]
+        has_lost = state.game_info[seat].get("invalid_move", False)
+        self.num_invalid[seat] += bool(has_lost or any("invalid move" in text for text in texts))
+
+    def recover(self, replies: Mapping[int, str]) -> bool:
+        """Count an exception of the game as an invalid reply, in games with such a rule."""
+        if not self.has_two_strikes:
+            return False
+        self._faulty |= {len(self.steps)}
+        self.replay()
+        with library_call(self, "step"):
+            self.advance(replies)
+        return True
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return the number of invalid replies of each seat."""
+        return {"invalid_replies": tuple(map(float, self.num_invalid))}
+
+    def copy_library(self) -> bool:
+        """Copy the game."""
+        self.library = copy.deepcopy(self.library)
+        for name in ("num_invalid", "_board", "_rules_text"):
+            setattr(self, name, list(getattr(self, name)))
+        self._new = [list(messages) for messages in self._new]
+        return True
+
+
+def library_ids() -> list[str]:
+    """Return the ids of TextArena, without those of the same game with other settings."""
+    registry = import_library("textarena", "textarena", TESTED).envs.registration.ENV_REGISTRY
+    return [name for name in registry if name.endswith("-v0")]
+
+
+textarena = TextArena

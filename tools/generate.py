@@ -227,6 +227,8 @@ def reference_pages() -> dict[str, str]:
     for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
             texts[f"docs/methods/{slot}-{name}.md"] = method_page(registry.load(slot, name))
+        for name in registry.bridges(slot):
+            texts[f"docs/methods/{slot}-{name}.md"] = method_page(registry.load(slot, name))
     return texts
 
 

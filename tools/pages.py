@@ -154,12 +154,37 @@ def method_page(plugin: registry.Plugin) -> str:
     ]
     middle_lines = [
         *exact_bias(plugin),
-        *(game_section(plugin.name) if plugin.slot == "environments" else []),
+        *(_environment_section(plugin.name) if plugin.slot == "environments" else []),
         *solved_games(plugin),
     ]
     lines = [*head, *docstring_lines(plugin, middle_lines)]
     lines += solver_section(plugin.name) if plugin.slot == "environments" else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _environment_section(name: str) -> list[str]:
+    return bridge_section(name) if name in registry.bridges("environments") else game_section(name)
+
+
+def bridge_section(name: str) -> list[str]:
+    """Return what `sparring bridge check` found, from the file that it wrote; nothing without one."""
+    path = Path(__file__).parents[1] / "studies" / "bridges" / f"check-{name}.json"
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    cells = [
+        (
+            f"`{row['name']}`",
+            *("yes" if row[key] else "no" for key in ("has_seeds", "has_copies", "conforms")),
+            f"{row['turns_per_second']:,.0f}" if row["conforms"] else "-",
+            prose(row["problem"][:160]),
+        )
+        for row in rows
+    ]
+    count = sum(row["conforms"] for row in rows)
+    heads = ("id", "seeds bind", "copies are exact", "conforms", "turns/s", "problem")
+    text = f"{count} of {len(rows)} conform. Made by `sparring bridge check {name} --json FILE`, by random play."
+    return ["", "## Its environments", "", text, "", *table(heads, *cells)]
 
 
 def docstring_lines(plugin: registry.Plugin, middle_lines: list[str]) -> list[str]:

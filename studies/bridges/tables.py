@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from math import sqrt
+from pathlib import Path
+from statistics import median
 
 from studies.common.result_figures import Maker, Results, markdown, seeds_of
 
@@ -41,4 +44,16 @@ def table(results: Results) -> str:
     return f"{markdown(heads, lines)}\n\n{verdict}"
 
 
-MARKERS: dict[str, Maker] = {"bridges learned": table}
+def table_of_checks(results: Results) -> str:
+    """Return how many environments of each library conform, from the files of `bridge check`."""
+    lines = []
+    for path in sorted(Path(__file__).parent.glob("check-*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        conforming = [row for row in rows if row["conforms"]]
+        speed = median(row["turns_per_second"] for row in conforming)
+        name = path.stem.removeprefix("check-")
+        lines.append([f"`{name}`", f"{len(rows)}", f"{len(conforming)}", f"{speed:,.0f}"])
+    return markdown(["library", "tried", "conform", "turns/s, median"], lines)
+
+
+MARKERS: dict[str, Maker] = {"bridges learned": table, "bridges checked": table_of_checks}

@@ -41,6 +41,7 @@ SPEED_COLUMNS = {
     *("peak GiB of play", "peak GiB"),
     *("modelled seconds", "plays/s", "share in play", "share learning", "share in messages"),
     *("lag, mean", "lag, most", "withheld", "load"),
+    *("ms/turn", "library ms/turn", "loop ms/turn", "added ms/turn"),
     *("lost share", "memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
 }
 UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # units of rows with `value` and `unit`

@@ -53,7 +53,7 @@ def failing(**options):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own_modules(tmp_path, monkeypatch):
     for slot in ("gymnasium", "pettingzoo"):
         (tmp_path / f"own_{slot}.py").write_text(OWN.format(slot=slot), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -153,7 +153,7 @@ def test_blackjack_is_brief_and_pays_between_bounds():
     assert play.done and play.returns[0] in (-1.0, 0.0, 1.0) and rules.min_utility == -1.0
 
 
-def test_an_own_environment_with_words_actions_and_payoffs(own):
+def test_an_own_environment_with_words_actions_and_payoffs(own_modules):
     options = {
         "game": "own_gymnasium.walk",
         "word": "own_gymnasium.in_words",
@@ -190,12 +190,12 @@ def test_an_own_environment_with_words_actions_and_payoffs(own):
         ("pettingzoo", {"game": "atari/pong-v3"}, ConfigError, "start of 'atari/pong-v3' failed"),
     ],
 )
-def test_unknown_or_unusable_environments_are_refused(own, library, options, error, message):
+def test_unknown_or_unusable_environments_are_refused(own_modules, library, options, error, message):
     with pytest.raises(error, match=message):
         make_game(library, options=options)
 
 
-def test_an_exception_drops_the_episode(own):
+def test_an_exception_drops_the_episode(own_modules):
     play = begin("gymnasium", "own_gymnasium.walk", arguments={"length": 7})
     while play.library.unwrapped.place != 1:
         play.step({0: "4"})

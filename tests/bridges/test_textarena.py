@@ -142,11 +142,11 @@ def test_copies_do_not_share_state():
 def test_seeds_bind_also_when_plays_are_interleaved():
     alone = begin("KuhnPoker-v0", seed=5)
     play_on(alone, "[bet]", "[call]")
-    one, other = begin("KuhnPoker-v0", seed=5), begin("KuhnPoker-v0", seed=6)
+    first, other = begin("KuhnPoker-v0", seed=5), begin("KuhnPoker-v0", seed=6)
     for reply in ("[bet]", "[call]"):
-        play_on(one, reply)
+        play_on(first, reply)
         play_on(other, reply)
-    assert alone.observe(alone.due()[0]) == one.observe(one.due()[0])
+    assert alone.observe(alone.due()[0]) == first.observe(first.due()[0])
 
 
 @pytest.mark.parametrize(

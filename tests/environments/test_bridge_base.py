@@ -94,10 +94,10 @@ def test_equal_seeds_give_equal_plays_and_plays_do_not_disturb_one_another():
     stream = Stream.from_seed(3)
     alone = rules().reset(stream)
     alone.step({0: "roll"})
-    one, other = rules().reset(stream), rules().reset(Stream.from_seed(4))
+    first, other = rules().reset(stream), rules().reset(Stream.from_seed(4))
     other.step({0: "roll"})
-    one.step({0: "roll"})
-    assert first_rolls(alone) == first_rolls(one) != first_rolls(other)
+    first.step({0: "roll"})
+    assert first_rolls(alone) == first_rolls(first) != first_rolls(other)
 
 
 def test_the_callers_generators_are_unchanged_by_calls_and_by_exceptions():

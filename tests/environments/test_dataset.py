@@ -11,7 +11,7 @@ from pyarrow import parquet
 from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
-from sparring.core.records import Message
+from sparring.core.records import ChatMessage
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
@@ -247,9 +247,9 @@ def test_messages_with_several_roles_become_a_conversation_with_a_prefill(tmp_pa
     play = play_of(game)
     observation = play.observe(0)
     assert observation.messages == (
-        Message("system", "Be brief."),
-        Message("user", "Hi"),
-        Message("assistant", "Hello"),
+        ChatMessage("system", "Be brief."),
+        ChatMessage("user", "Hi"),
+        ChatMessage("assistant", "Hello"),
     )
     assert observation.prompt == "2 + 2?" and observation.prefill == "It is "
     play.step({0: "4."})
@@ -260,7 +260,7 @@ def test_messages_with_several_roles_become_a_conversation_with_a_prefill(tmp_pa
 def test_columns_may_have_the_system_message_and_the_prefill(tmp_path):
     rows = [{"prompt": "2 + 2?", "answer": "4", "system": "Be brief.", "prefill": "It is"}]
     observation = play_of(dataset(written(tmp_path, rows), held_out=0)).observe(0)
-    assert observation.messages == (Message("system", "Be brief."),) and observation.prefill == "It is"
+    assert observation.messages == (ChatMessage("system", "Be brief."),) and observation.prefill == "It is"
 
 
 def image(url):

@@ -241,7 +241,7 @@ is truncated.
 """
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """A message of a conversation."""
 
     role: str  # "system", "user" or "assistant"
@@ -263,7 +263,7 @@ class Observation(NamedTuple):
     note: bool = False
     # messages before the prompt, where a conversation begins: a system message (if any), then user
     # and assistant in turn
-    messages: tuple[Message, ...] = ()
+    messages: tuple[ChatMessage, ...] = ()
     prefill: str = ""  # the beginning of the reply, which the seat continues
 
     @property
@@ -278,7 +278,11 @@ class Observation(NamedTuple):
         """The messages, the whole text and the beginning of the reply, for players without ids."""
         if not self.messages and not self.prefill:
             return self.text
-        turns = (*self.messages, Message("user", self.text), Message("assistant", self.prefill))
+        turns = (
+            *self.messages,
+            ChatMessage("user", self.text),
+            ChatMessage("assistant", self.prefill),
+        )
         return "\n\n".join(f"{role}: {content}".rstrip() for role, content in turns)
 
 

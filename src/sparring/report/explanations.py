@@ -61,6 +61,7 @@ def entries(kind: str) -> list[dict[str, str]]:
         return [{"name": name, "kind": "metric", "summary": text} for name, text in metrics]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
     plugins = [plugin for slot in slots for plugin in registry.load_all(slot)]
+    plugins += [registry.load(slot, name) for slot in slots for name in registry.bridges(slot)]
     return [
         {"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary}
         for plugin in plugins
@@ -74,11 +75,15 @@ def explanation(name: str) -> str:
         UnknownNameError: the name does not exist.
     """
     outside = slot_of(name)
-    slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside]
+    slots = [
+        slot
+        for slot in registry.SLOTS
+        if name in (*registry.names(slot), *registry.bridges(slot)) or slot == outside
+    ]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
     solver = load_part("environments", name, "solver") if "environments" in slots else None
     texts += [describe_plugin(solver)] if solver is not None else []
-    if name in game_names():
+    if name in game_names() and name not in registry.bridges("environments"):
         from sparring.report.game_page import explain_game
 
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]

@@ -2,7 +2,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from sparring.core.errors import ModelError
-from sparring.core.records import Message, Observation
+from sparring.core.records import ChatMessage, Observation
 from sparring.models.render.chat import chat
 from sparring.models.render.chat_templates import CHATML
 from sparring.models.render.plain import PlainRenderer, word_tokenizer
@@ -11,7 +11,7 @@ from sparring.play.players.base import Reply
 from tests.models.render.test_chat import GEMMA, THINKER, text_of, tokenizer
 
 SYSTEM, USER, ASSISTANT = "Answer in one word.", "Is 3 odd?", "yes"
-MESSAGES = (Message("system", SYSTEM), Message("user", USER), Message("assistant", ASSISTANT))
+MESSAGES = (ChatMessage("system", SYSTEM), ChatMessage("user", USER), ChatMessage("assistant", ASSISTANT))
 PROMPT, PREFILL = "Is 4 odd?", "The answer is"
 
 
@@ -31,7 +31,7 @@ def test_earlier_messages_and_a_prefill_have_the_text_and_the_ids_of_the_whole(t
     if template == GEMMA and with_system:  # this template writes a system message as a user's
         messages = MESSAGES[:1]
     ids = renderer.initial(PROMPT, messages, prefill)
-    expected = rendered(hf_tokenizer, (*messages, Message("user", PROMPT)), prefill)
+    expected = rendered(hf_tokenizer, (*messages, ChatMessage("user", PROMPT)), prefill)
     if template == CHATML and not with_system:
         assert text_of(renderer, ids).endswith(expected)
     else:
@@ -57,7 +57,7 @@ def test_messages_cannot_write_special_tokens():
     renderer = chat(tokenizer(CHATML))
     (end,) = renderer.stop_ids[:1]
     hostile, plain = (
-        tuple(Message(role, text) for role in ("system", "user", "assistant")) for text in ("<|im_end|>", "a")
+        tuple(ChatMessage(role, text) for role in ("system", "user", "assistant")) for text in ("<|im_end|>", "a")
     )
     ids = renderer.initial("<|im_end|>", hostile, "<|im_end|>")
     assert ids.count(end) == renderer.initial("a", plain, "a").count(end)
@@ -99,7 +99,7 @@ def test_the_tiny_model_reads_the_words_of_all_messages():
         unk_token="<unknown>",
     )
     renderer = PlainRenderer(words)
-    ids = renderer.initial("two", (Message("system", "one"),), "three")
+    ids = renderer.initial("two", (ChatMessage("system", "one"),), "three")
     assert renderer.parse(ids) == "<begin> one two <ask> three"
 
 

@@ -90,7 +90,7 @@ def is_known(slot: str, name: str) -> bool:
 def bridges(slot: str) -> tuple[str, ...]:
     """Return the names of plug-ins over libraries that Sparring does not install, sorted.
 
-    They are modules of the package ``bridges`` of a slot; ``names`` does not have them.
+    Such plug-ins are modules of a slot's package ``bridges``; ``names`` does not have them.
     """
     try:
         folders = importlib.import_module(f"{package_of(slot)}.bridges").__path__

@@ -266,4 +266,5 @@ class library_call:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:MAX_MESSAGE].rstrip(".")
+    text = " ".join(str(error).split()).replace(sys.prefix, "...")
+    return text[:MAX_MESSAGE].rstrip(".")

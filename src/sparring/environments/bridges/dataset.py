@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError, quoted
-from sparring.core.records import Message, Observation
+from sparring.core.records import ChatMessage, Observation
 from sparring.core.rng import Stream
 from sparring.environments.bridges.base import (
     CALL_SECONDS,
@@ -62,10 +62,10 @@ def _by_comparison(name: str) -> Callable[..., list[float]]:
     return reward
 
 
-class Row(NamedTuple):
+class DatasetRow(NamedTuple):
     """A row of a dataset."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     prompt: str
     prefill: str
     columns: Mapping[str, Any]
@@ -115,7 +115,7 @@ def _read_saved_folder(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def row_of(columns: Any, number: int, column: str) -> Row:
+def row_of(columns: Any, number: int, column: str) -> DatasetRow:
     """Return a checked row."""
     where = f"environments 'dataset': row {number}"
     if not isinstance(columns, Mapping):
@@ -127,7 +127,7 @@ def row_of(columns: Any, number: int, column: str) -> Row:
         )
     prompt = columns[column]
     if isinstance(prompt, str):
-        contents = [Message("user", prompt)]
+        contents = [ChatMessage("user", prompt)]
     elif isinstance(prompt, list) and prompt:
         contents = [_message(entry, where) for entry in prompt]
     else:
@@ -136,7 +136,7 @@ def row_of(columns: Any, number: int, column: str) -> Row:
             f'{column}: "..." or {column}: [{{"role": "user", "content": "..."}}].'
         )
     if columns.get("system"):
-        contents.insert(0, Message("system", str(columns["system"])))
+        contents.insert(0, ChatMessage("system", str(columns["system"])))
     prefill = str(columns.get("prefill") or "")
     if contents[-1].role == "assistant":
         prefill = contents.pop().content + prefill
@@ -150,10 +150,10 @@ def row_of(columns: Any, number: int, column: str) -> Row:
         )
     if roles[-1] != "user" or not contents[-1].content.strip():
         raise ConfigError(f"{where}: the last prompt is empty; leave the row out.")
-    return Row(tuple(contents[:-1]), contents[-1].content, prefill, columns)
+    return DatasetRow(tuple(contents[:-1]), contents[-1].content, prefill, columns)
 
 
-def _message(entry: Any, where: str) -> Message:
+def _message(entry: Any, where: str) -> ChatMessage:
     role = entry.get("role") if isinstance(entry, Mapping) else None
     if role not in ROLES:
         raise ConfigError(
@@ -170,7 +170,7 @@ def _message(entry: Any, where: str) -> Message:
         content = "".join(str(part.get("text", "")) for part in content)
     if not isinstance(content, str):
         raise ConfigError(f"{where}: content={quoted(content)} is no text; write a text.")
-    return Message(role, content)
+    return ChatMessage(role, content)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -238,7 +238,7 @@ class Dataset(BridgeEnvironment):
         self._loop: asyncio.AbstractEventLoop | None = None
         self.rows = self._part_of(read_rows(Path(self.data)))
 
-    def _part_of(self, rows: Sequence[Any]) -> list[Row]:
+    def _part_of(self, rows: Sequence[Any]) -> list[DatasetRow]:
         checked = [row_of(row, number, self.prompt_column) for number, row in enumerate(rows, 1)]
         identities = {_identity(row) for row in checked}
         if len(identities) < len(checked):
@@ -290,7 +290,7 @@ class Dataset(BridgeEnvironment):
         return DatasetPlay(self, stream.child("start").integer(0, len(self.rows)))
 
 
-def _identity(row: Row) -> str:
+def _identity(row: DatasetRow) -> str:
     return json.dumps([*row.messages, row.prompt, row.prefill])
 
 

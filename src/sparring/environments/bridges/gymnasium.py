@@ -12,9 +12,9 @@ from sparring.core.rng import Stream
 from sparring.environments.bridges.base import import_library, library_seed
 from sparring.environments.bridges.wording import (
     NUMBERS,
+    SpaceWording,
     WordedEnvironment,
     WordedPlay,
-    Wording,
     check_discrete,
 )
 
@@ -31,31 +31,31 @@ def rendered(environment: Any, observation: Any, agent: str) -> str:
 
 
 def _blackjack(environment: Any, observation: Any, agent: str) -> str:
-    own, dealer, has_ace = observation
-    return f"sum {int(own)} dealer {int(dealer)} ace {'yes' if has_ace else 'no'}"
+    total, dealer, has_ace = observation
+    return f"sum {int(total)} dealer {int(dealer)} ace {'yes' if has_ace else 'no'}"
 
 
 _DIRECTIONS = ("left", "down", "right", "up")
-WORDINGS: Mapping[str, Wording] = {
-    "FrozenLake": Wording(
+WORDINGS: Mapping[str, SpaceWording] = {
+    "FrozenLake": SpaceWording(
         "Walk over the frozen lake from S to G. F is ice, H a hole; brackets mark your place.",
         rendered,
         _DIRECTIONS,
         payoffs=(0.0, 1.0),
     ),
-    "CliffWalking": Wording(
+    "CliffWalking": SpaceWording(
         "Walk from the lower left corner to T. C is the cliff: a step there costs 100, any other "
         "step 1. x is your place.",
         rendered,
         ("up", "right", "down", "left"),
     ),
-    "Taxi": Wording(
+    "Taxi": SpaceWording(
         "Drive the taxi, in brackets. Pick up the passenger, who leaves at the goal. "
         "Walls are | and -.",
         rendered,
         ("south", "north", "east", "west", "pickup", "dropoff"),
     ),
-    "Blackjack": Wording(
+    "Blackjack": SpaceWording(
         "Blackjack. You see the sum of your cards, the dealer's open card, and whether you have an "
         "ace that counts 11.",
         _blackjack,

@@ -15,9 +15,9 @@ from sparring.core.rng import Stream
 from sparring.environments.bridges.base import import_library, library_seed
 from sparring.environments.bridges.wording import (
     NUMBERS,
+    SpaceWording,
     WordedEnvironment,
     WordedPlay,
-    Wording,
     check_discrete,
 )
 
@@ -36,13 +36,13 @@ def _board(free: str | None, *, by_colour: bool = False) -> Callable[[Any, Any, 
 
     def describe(environment: Any, observation: Any, agent: str) -> str:
         planes = observation["observation"]
-        own, others = planes[..., 0] > 0, planes[..., 1] > 0
+        pieces, other_pieces = planes[..., 0] > 0, planes[..., 1] > 0
         if by_colour and agent != environment.possible_agents[0]:
-            own, others = others, own
+            pieces, other_pieces = other_pieces, pieces
         rows, number = [], 0
-        for own_row, other_row in zip(own, others, strict=True):
+        for row, other_row in zip(pieces, other_pieces, strict=True):
             cells = []
-            for is_own, is_other in zip(own_row, other_row, strict=True):
+            for is_own, is_other in zip(row, other_row, strict=True):
                 cells.append("X" if is_own else "O" if is_other else free or str(number))
                 number += 1
             rows.append(" ".join(cells))
@@ -59,8 +59,8 @@ def _leduc(environment: Any, observation: Any, agent: str) -> str:
     planes = observation["observation"]
     hand, public = ("JQK"[int(i)] for i in (np.argmax(planes[:3]), np.argmax(planes[3:6])))
     public = public if planes[3:6].any() else "none"
-    own, other = int(np.argmax(planes[6:21])), int(np.argmax(planes[21:36]))
-    return f"hand {hand} public {public} own {own} other {other}"
+    chips, other_chips = int(np.argmax(planes[6:21])), int(np.argmax(planes[21:36]))
+    return f"hand {hand} public {public} own {chips} other {other_chips}"
 
 
 def _limit_holdem(environment: Any, observation: Any, agent: str) -> str:
@@ -98,8 +98,8 @@ def _last_move(environment: Any, observation: Any, agent: str) -> str:
 
 
 _POKER_WORDS = (*(f"{rank}{suit}" for suit in SUITS for rank in RANKS), "cards", *CHIPS)
-WORDINGS: Mapping[str, Wording] = {
-    "classic/tictactoe": Wording(
+WORDINGS: Mapping[str, SpaceWording] = {
+    "classic/tictactoe": SpaceWording(
         "Tic-tac-toe on 3 by 3 cells. Your marks are X, the other player's O. A free cell is a "
         "number. Three marks in a line win.",
         _board(None),
@@ -107,7 +107,7 @@ WORDINGS: Mapping[str, Wording] = {
         ("X", "O"),
         (-1.0, 1.0),
     ),
-    "classic/connect_four": Wording(
+    "classic/connect_four": SpaceWording(
         "Connect four on a board of 6 rows and 7 columns. Your discs are X, the other player's O. "
         "Name the column, 0 to 6, into which a disc falls. Four discs in a line win.",
         _board("."),
@@ -115,7 +115,7 @@ WORDINGS: Mapping[str, Wording] = {
         (".", "X", "O"),
         (-1.0, 1.0),
     ),
-    "classic/go": Wording(
+    "classic/go": SpaceWording(
         "Go. Your stones are X, the other player's O. Columns are a, b, c, ... from the left, rows "
         "1, 2, 3, ... from the top.",
         _board(".", by_colour=True),
@@ -123,10 +123,10 @@ WORDINGS: Mapping[str, Wording] = {
         (),
         (-1.0, 1.0),
     ),
-    "classic/chess": Wording(
+    "classic/chess": SpaceWording(
         "Chess. Moves are in UCI notation.", _chess, _chess_move, (), (-1.0, 1.0)
     ),
-    "classic/leduc_holdem": Wording(
+    "classic/leduc_holdem": SpaceWording(
         "Leduc hold'em. Each player has one card of J, Q, K; a public card follows the first bets. "
         "The numbers are the chips of you and of the other player in the pot.",
         _leduc,
@@ -134,7 +134,7 @@ WORDINGS: Mapping[str, Wording] = {
         ("hand", "public", "own", "other", "J", "Q", "K", "none", *CHIPS[:15]),
         (-7.0, 7.0),
     ),
-    "classic/texas_holdem": Wording(
+    "classic/texas_holdem": SpaceWording(
         "Limit Texas hold'em for two. The cards are yours and the public ones; the numbers are "
         "the raises in each of four rounds.",
         _limit_holdem,
@@ -142,7 +142,7 @@ WORDINGS: Mapping[str, Wording] = {
         ("raises", *_POKER_WORDS),
         (-24.0, 24.0),
     ),
-    "classic/texas_holdem_no_limit": Wording(
+    "classic/texas_holdem_no_limit": SpaceWording(
         "No-limit Texas hold'em for two. The cards are yours and the public ones; the numbers are "
         "your chips in the pot and the most chips of a player.",
         _no_limit_holdem,
@@ -150,7 +150,7 @@ WORDINGS: Mapping[str, Wording] = {
         ("own", "most", *_POKER_WORDS),
         (-100.0, 100.0),
     ),
-    "classic/rps": Wording(
+    "classic/rps": SpaceWording(
         "Rock, paper, scissors, several rounds. You see the other player's last choice.",
         _last_move,
         ("rock", "paper", "scissors"),

@@ -469,7 +469,7 @@ class TextArenaPlay(BridgePlay):
 def library_ids() -> list[str]:
     """Return the ids of TextArena, without those of the same game with other settings."""
     registry = import_library("textarena", "textarena", TESTED).envs.registration.ENV_REGISTRY
-    return [name for name in registry if name.endswith("-v0")]
+    return [name for name in registry if name.endswith("-v0") and f"{name}-raw" in registry]
 
 
 textarena = TextArena

@@ -24,7 +24,7 @@ from sparring.environments.reply import REPLY
 MAX_LISTED = 60  # largest number of legal actions in a prompt
 
 
-class Wording(NamedTuple):
+class SpaceWording(NamedTuple):
     """The wording of an environment whose observations are numbers.
 
     Args:
@@ -47,7 +47,7 @@ def _as_text(environment: Any, observation: Any, agent: str) -> str:
         return f"observation {observation}"
 
 
-NUMBERS = Wording("", _as_text, lambda environment, agent, index: str(index))
+NUMBERS = SpaceWording("", _as_text, lambda environment, agent, index: str(index))
 
 
 def check_discrete(environment: BridgeEnvironment, space: Any) -> None:
@@ -61,7 +61,7 @@ def check_discrete(environment: BridgeEnvironment, space: Any) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class WordedEnvironment(BridgeEnvironment):
-    """Base of environments with a ``Wording``; the subclasses describe the options."""
+    """Base of environments with a ``SpaceWording``; the subclasses describe the options."""
 
     game: str
     arguments: dict[str, Any] | None = None
@@ -72,7 +72,9 @@ class WordedEnvironment(BridgeEnvironment):
     style: Literal["full", "brief"] = "full"
     call_seconds: Annotated[float, Field(ge=0)] = CALL_SECONDS
 
-    def set_up(self, ids: Mapping[str, Any], make: Callable[[str], Any], wording: Wording) -> None:
+    def set_up(
+        self, ids: Mapping[str, Any], make: Callable[[str], Any], wording: SpaceWording
+    ) -> None:
         """Set the constructor of the library's object, and the wording with the options.
 
         Args:
@@ -116,7 +118,7 @@ class WordedEnvironment(BridgeEnvironment):
 
 
 class WordedPlay(BridgePlay):
-    """Base of plays with a ``Wording``; ``set_view`` sets what a seat that is due sees."""
+    """Base of plays with a ``SpaceWording``; ``set_view`` sets what a seat that is due sees."""
 
     rules: Any
 

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from sparring.core.errors import ConfigError, ModelError, quoted
-from sparring.core.records import Message
+from sparring.core.records import ChatMessage
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
 from sparring.models.render.chat_templates import (
@@ -177,8 +177,8 @@ class ChatRenderer:
             system: a system message before them, whose content counts as the first content; None:
                 that of the renderer.
         """
-        own = self._system if system is None else system
-        messages = [{"role": "system", "content": own}] if own else []
+        content = self._system if system is None else system
+        messages = [{"role": "system", "content": content}] if content else []
         roles = ("user", *("assistant", later_role) * len(contents))
         messages += [
             {"role": role, "content": text} for role, text in zip(roles, contents, strict=False)
@@ -314,7 +314,7 @@ class ChatRenderer:
         return f"{prompt}\n\n{self.format.instruction}" if has_instruction else prompt
 
     def initial(
-        self, text: str, messages: Sequence[Message] = (), prefill: str = ""
+        self, text: str, messages: Sequence[ChatMessage] = (), prefill: str = ""
     ) -> tuple[int, ...]:
         """Return the ids that open a conversation with a text and end where a reply begins.
 
@@ -333,7 +333,9 @@ class ChatRenderer:
     def _prefill_part(self, prefill: str) -> tuple[tuple[str, str, str], ...]:
         return (("", prefill, ""),) if prefill else ()
 
-    def _earlier_parts(self, messages: Sequence[Message]) -> tuple[list[tuple[str, str, str]], str]:
+    def _earlier_parts(
+        self, messages: Sequence[ChatMessage]
+    ) -> tuple[list[tuple[str, str, str]], str]:
         """Return the parts of messages, and the scaffold before the user's next message."""
         parts: list[tuple[str, str, str]] = []
         before = self._first
@@ -376,7 +378,7 @@ class ChatRenderer:
         self,
         past: list[tuple[str, tuple[int, ...]]],
         text: str,
-        messages: Sequence[Message] = (),
+        messages: Sequence[ChatMessage] = (),
         prefills: Sequence[str] = (),
     ) -> tuple[int, ...]:
         """Return the ids of a conversation without the thoughts of its replies.

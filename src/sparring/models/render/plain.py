@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from sparring.config import RunConfig
 from sparring.core.errors import ModelError
-from sparring.core.records import Message
+from sparring.core.records import ChatMessage
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import words_of
@@ -86,7 +86,7 @@ class PlainRenderer:
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
     def initial(
-        self, text: str, messages: Sequence[Message] = (), prefill: str = ""
+        self, text: str, messages: Sequence[ChatMessage] = (), prefill: str = ""
     ) -> tuple[int, ...]:
         """Return the ids that open a conversation with a text and end where a reply begins."""
         earlier = chain.from_iterable(self.encode(message.content) for message in messages)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, PluginError
-from sparring.core.records import Message, Observation, Segment
+from sparring.core.records import ChatMessage, Observation, Segment
 from sparring.environments.base import Environment
 
 BASE_NEEDS = {  # the names that a strategy's NEEDS may have
@@ -258,7 +258,7 @@ class Ledger:
         return self._num_conversations - 1
 
     def _conversation_ids(
-        self, past: tuple[Exchange, ...], messages: tuple[Message, ...], prefill: str
+        self, past: tuple[Exchange, ...], messages: tuple[ChatMessage, ...], prefill: str
     ) -> tuple[int, ...]:
         ids: tuple[int, ...] = ()
         if past and not self.renderer.prefix_stable:
@@ -275,7 +275,7 @@ class Ledger:
         return ids + self._prompt_ids(ids, self.prompt, messages, prefill)
 
     def _prompt_ids(
-        self, ids: tuple[int, ...], text: str, messages: tuple[Message, ...], prefill: str
+        self, ids: tuple[int, ...], text: str, messages: tuple[ChatMessage, ...], prefill: str
     ) -> tuple[int, ...]:
         """Return the ids of a prompt; a renderer without messages takes the text alone."""
         method = self.renderer.append if ids else self.renderer.initial

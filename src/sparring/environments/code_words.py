@@ -62,7 +62,8 @@ class CodeWordsPosition(NamedTuple):
         if not self.guesses:
             return 0.0, 0.0
         first, second = (
-            points - leak * loss for points, loss in zip(self.understood, self.leaked, strict=True)
+            is_understood - leak * is_leaked
+            for is_understood, is_leaked in zip(self.understood, self.leaked, strict=True)
         )
         return first - second, second - first
 
@@ -76,12 +77,12 @@ def deals(num_words: int) -> tuple[Deal, ...]:
 
 
 def encode_word(word: int, key: int, num_words: int) -> int:
-    """Return the number of the clue for a secret word by a key."""
+    """Return the number of the clue that stands for a secret word under a key."""
     return (word + key) % num_words
 
 
 def decode_word(clue: int, key: int, num_words: int) -> int:
-    """Return the number of the secret word for a clue by a key."""
+    """Return the number of the secret word that a clue stands for under a key."""
     return (clue - key) % num_words
 
 
@@ -177,7 +178,7 @@ class CodeWords(Environment):
     Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
     understood by its guesser, L_t is 1 if the other team's guesser names its word:
         payoff of a = (U_a - leak L_a) - (U_b - leak L_b) = -payoff of b
-    The exact gain of one team, or of one seat, if all others keep a convention and it does not:
+    Exact gain of one team, or of one seat, that leaves a convention which all others keep:
         convention                                                       team          seat
         key: say word s + k (mod K), read every word x as x - k          0             0
         key, and read the other team's words literally                   leak / K      0
@@ -320,16 +321,16 @@ class CodeWordsPlay(PaintedPlay):
             self.position = position._replace(clues=(first, second))
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return four indicators for the team of each seat, [num_seats] each, after the play."""
+        """Return four figures: 1.0 or 0.0 for the team of each seat, [num_seats]."""
         position, num_words = self.position, len(self.rules.words)
         (deal, clues, _) = position
-        rows = list(zip(deal.secret, deal.key, clues, strict=True))
+        team_rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
             "understood": _by_seat(position.understood),
             "leaked": _by_seat(position.leaked),
-            "clear": _by_seat([word == clue for word, _, clue in rows]),
+            "clear": _by_seat([word == clue for word, _, clue in team_rows]),
             "by_key": _by_seat(
-                [encode_word(word, key, num_words) == clue for word, key, clue in rows]
+                [encode_word(word, key, num_words) == clue for word, key, clue in team_rows]
             ),
         }
 
@@ -345,7 +346,7 @@ class CodeWordsPlay(PaintedPlay):
         rules, position = self.rules, self.position
         payoffs = position.payoffs(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
-        order = (0, 2, 1, 3)  # seats in the picture, a team in each column
+        order = (0, 2, 1, 3)  # seats by place in the picture, with a team in each column
         names = [roles[player] for player in order]
         colours = [seat_colour(player // 2) for player in order]
         seats(

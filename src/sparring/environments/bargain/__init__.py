@@ -36,7 +36,7 @@ from sparring.environments.reply import Style
 
 TITLE = "bargain"
 VERBS = ("offer", "accept", "reject")  # brief style: first words of acts
-TALK_WORDS = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
+TALK_WORDS = ("want", "need", "give", "keep", "yes", "no")  # brief style: words of talk
 ERRORS = {
     "malformed": (
         "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
@@ -65,7 +65,7 @@ def clean_reply(reply: str, max_length: int) -> tuple[str, bool]:
 
     Args:
         reply: any text.
-        talk: largest number of characters of the line.
+        max_length: largest number of characters of the line.
     """
     visible_text = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in visible_text).split())
@@ -116,9 +116,9 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
 def read_brief(
     line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
 ) -> Message:
-    """Return a message of brief style, without words outside the vocabulary; its last verb counts.
+    """Return a message of brief style; unknown words are left out, and the last verb counts.
 
-    An offer is "offer" with exactly one number per kind of the pool.
+    An offer is "offer" and then exactly one number per kind of the pool.
     """
     words = [word for word in line.split() if word in vocabulary]
     text = " ".join(words)
@@ -133,7 +133,7 @@ def read_brief(
     )
     share = tuple(map(int, digits))
     has_all_kinds = len(share) == len(counts)
-    if not has_all_kinds or any(a > b for a, b in zip(share, counts, strict=True)):
+    if not has_all_kinds or any(n > count for n, count in zip(share, counts, strict=True)):
         return Message(text, "malformed", cut=is_truncated)
     return Message(text, "offer", share, is_truncated)
 
@@ -306,14 +306,14 @@ class BargainPlay(PaintedPlay):
             parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
         elif not outbox:
             ask = full_form(scenario.counts)
-            parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
+            parts = [self.rules.rules_text, f"You play as {role!r}.", full_pool(scenario, seat)]
         parts += [self._note(seat, outbox[-1])] if outbox else []
         if inbox:
             parts.append((inbox[-1].text or ".") if brief else quote_message(inbox[-1]))
         if not brief:
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
-        key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
+        key = f"{seat} {scenario.counts} {scenario.values[seat]} {_known_messages(table, seat)}"
         return Observation(prompt=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -400,8 +400,8 @@ class BargainPlay(PaintedPlay):
         return " ".join([*lines, remaining])
 
 
-def _record(table: BargainTable, seat: int) -> str:
-    """Return what a seat knows of all messages; it knows the acts only of messages it sent."""
+def _known_messages(table: BargainTable, seat: int) -> str:
+    """Return all messages as text; only those that the seat sent have their acts."""
     return repr(
         [
             (message.text, message.act, message.cut) if number % 2 == seat else message.text
@@ -436,10 +436,10 @@ class Bargain(Bank):
 
     The pool has some books, hats and balls. Each seat has its own value for an item of each kind,
     a whole number, and sees only its own values. For each seat the pool is worth ``total``. Every
-    kind has value for at least one seat, and at least one kind for both. Seats send messages in
-    turn; any text is legal. A message can propose a share for its seat; the proposal stands until
-    the seat's next one. A message can accept the other seat's last proposal, or break off the
-    talks; both acts end the episode.
+    kind has a value above 0 for at least one seat, and at least one kind for both. Seats send
+    messages in turn; any text is legal. A message can propose a share for its seat; the proposal is
+    valid until the seat's next proposal. A message can accept the other seat's last proposal, or
+    break off the talks; both acts end the episode.
 
     In full style the acts are ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` and
     ``<reject>``; the last act in a message counts. In brief style they are "offer 2 0 1" (a number
@@ -451,7 +451,7 @@ class Bargain(Bank):
     Mathematics: with n items of each kind, a proposal x and values v,
 
         sum_k n_k v_k^0 = sum_k n_k v_k^1 = total
-        r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
+        r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts x of i, else both 0
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
     Pitfalls: the game is general-sum, so a policy from self-play may learn a convention that no
@@ -465,8 +465,8 @@ class Bargain(Bank):
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
         most: largest number of items of one kind, 1 to 5; the pool has at least 1 of each kind.
         total: worth of the whole pool to each seat, 2 to 20.
-        messages: largest number of messages of both seats together, 2 to 40; without an agreement
-            in them both seats get 0.
+        messages: largest number of messages of both seats together, 2 to 40; if none of them
+            accepts an offer, both seats get 0.
         talk: largest number of characters of a message, 10 to 2000; longer texts are truncated.
         pay: "own": what a seat's items are worth to it, divided by ``total`` (general-sum);
             "joint": the mean of these two payoffs, for both seats (cooperative).
@@ -504,7 +504,7 @@ class Bargain(Bank):
         self.max_turns, self.talk = messages, talk
         self.cooperative, self.style, self.brief = pay == "joint", style, style == "brief"
         self.brief_vocabulary = brief_words(kinds, most, total)
-        self.rules = full_rules(messages, talk, self.cooperative)
+        self.rules_text = full_rules(messages, talk, self.cooperative)
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.brief_vocabulary, *self.roles}))

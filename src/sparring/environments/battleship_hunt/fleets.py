@@ -16,7 +16,7 @@ Masks = npt.NDArray[np.uint64]  # sets of cells as bit masks, in reading order
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-# a fourth ship multiplies the time by its number of placements, up to 112
+# a fourth ship makes ``tally`` slower by a factor of its number of placements, up to 112
 MAX_SHIPS = 4
 MAX_CELLS = 64
 
@@ -37,7 +37,7 @@ def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
 
 
 def halo(rows: int, columns: int, mask: int) -> int:
-    """Return the cells of a set and all cells around them."""
+    """Return the cells of a bit mask and all their neighbours, diagonal ones too."""
     cells = 0
     for cell in (cell for cell in range(rows * columns) if mask >> cell & 1):
         row, column = divmod(cell, columns)
@@ -53,7 +53,7 @@ class Tally(NamedTuple):
     """The number of fleets, and for each ship the number of fleets with each placement."""
 
     num_fleets: int
-    # for each ship, [placements]: the number of fleets with the placement, as in ``num_ordered``
+    # for each ship, [placements]: number of fleets with this placement, counted as ``num_ordered``
     counts: tuple[Floats, ...]
     num_ordered: int  # number of fleets if ships of equal length are distinct
 
@@ -96,8 +96,8 @@ class FleetPlacements:
             halos = ([halo(rows, columns, mask) for mask in masks] for masks in masks_of_ships)
             blocked_cells = [np.array(masks, dtype=np.uint64) for masks in halos]
         self.compatible: list[list[Floats]] = [
-            [((mask[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
-            for mask in blocked_cells
+            [((blocked[:, None] & masks[None, :]) == 0).astype(np.float64) for masks in self.masks]
+            for blocked in blocked_cells
         ]
         self.covers: list[Floats] = [
             (
@@ -130,12 +130,12 @@ class FleetPlacements:
             for masks, index in zip(self.masks, indices, strict=True)
         ]
         totals = tuple(np.zeros(len(masks)) for masks in self.masks)
-        for hits_per_ship in product(*(np.unique(counts).tolist() for counts in hits_covered)):
+        for hits_per_ship in product(*(np.unique(numbers).tolist() for numbers in hits_covered)):
             if sum(hits_per_ship) != hits.bit_count():
                 continue
             groups = [
-                index[counts == number]
-                for index, counts, number in zip(indices, hits_covered, hits_per_ship, strict=True)
+                index[numbers == number]
+                for index, numbers, number in zip(indices, hits_covered, hits_per_ship, strict=True)
             ]
             counts = self._count_compatible(groups, 0)
             for total, index, count in zip(totals, groups, counts, strict=True):

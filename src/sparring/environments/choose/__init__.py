@@ -86,7 +86,7 @@ class ChooseEnvironment(CombinedEnvironment):
 
 
 class ChoosePlay(CombinedPlay):
-    """A play in which a seat sees candidates and replies with a number.
+    """A play in which a seat sees candidates and replies with the number of one of them.
 
     Attributes:
         draws: seat that acts next -> its candidates, in the order of the draws.
@@ -411,16 +411,16 @@ def choose(
     Reference) trains a separate network to choose; here the language model itself chooses.
     When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
     the cost of a biased proposer.
-    Mathematics: the policy over actions a of the base game in information state h is
+    Mathematics: the policy over actions a of the wrapped environment in information state h is
 
         P(a | h) = sum over lists c of candidates of  P(c | h) * P(number of a in c | h, c)
 
-    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game. A
-    best response there may use every action, even one that is never proposed. ``diverse`` draws
-    without replacement, in proportion to the remaining weights. Without ``diverse`` there are
-    ``count`` draws with replacement, and equal draws are one candidate.
-    Pitfalls: an equilibrium among proposed actions need not be one of the base game: with only
-    rock, paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
+    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the wrapped
+    environment. A best response there may use every action, even one that is never proposed.
+    ``diverse`` draws without replacement, in proportion to the remaining weights. Without
+    ``diverse`` there are ``count`` draws with replacement, and equal draws are one candidate.
+    Pitfalls: an equilibrium among proposed actions need not be one of all actions: with only rock,
+    paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
     the policy may learn positions in the list instead of actions. Where any text is legal,
     "weights" proposes nothing, and "seat" proposes texts; equal texts are one candidate. Players
     that compute the game's actions (``cfr``, ``minimax``) do not reply with numbers.
@@ -443,7 +443,7 @@ def choose(
         shuffle: whether candidates are shown in random order; otherwise in the order of the legal
             actions.
         choosers: roles that choose. Other roles reply with actions, as without the combinator, so a
-            policy of the base game can play them. Empty (default): all roles choose.
+            policy of the wrapped environment can play them. Empty (default): all roles choose.
 
     Raises:
         ConfigError: the option ``environment`` names no environment, all weights are 0,

@@ -26,7 +26,7 @@ _DYNAMICS = pyspiel.GameType.Dynamics
 class GenericGame(Game):
     """An OpenSpiel game with OpenSpiel's text for actions (one word each) and information states.
 
-    Brief style writes words outside ``vocabulary()`` character by character; so it is finite.
+    Brief style writes words outside ``vocabulary()`` character by character, so few words suffice.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class GenericGame(Game):
         )
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the finite vocabulary: words from random play, action names and characters."""
+        """Return the vocabulary: words from random play, words of actions, and characters."""
         return tuple(sorted(self._collect_vocabulary()))
 
     def _collect_vocabulary(self) -> frozenset[str]:
@@ -228,7 +228,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     Raises:
         UnknownNameError: the game has no such option.
         ConfigError: OpenSpiel refuses a value, or a parameter is missing.
-        GameError: mean-field games, and games that hide their chance probabilities.
+        GameError: the game is a mean-field game, or hides its chance probabilities.
     """
     parameters = dict(options)
     style = parameters.pop("style", "brief")
@@ -299,7 +299,7 @@ def one_word(text: str, index: int) -> str:
 
 
 def listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of actions, up to the first that needs a state to have a name."""
+    """Return the words of actions, up to the first action whose word depends on the state."""
     words = []
     for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
         for player in range(spiel.num_players()):

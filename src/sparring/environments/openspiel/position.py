@@ -16,9 +16,9 @@ from sparring.core.records import Observation
 
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
-# if there are more chance outcomes, a position caches cumulative probabilities and bisects
+# with more chance outcomes than this, a position bisects their cached cumulative probabilities
 BISECT_ABOVE = 1000
-MAX_CACHED_POSITIONS = 10_000  # positions of one game; a full cache is cleared
+MAX_CACHED_POSITIONS = 10_000  # number of positions per game; a full cache is cleared
 
 
 class Event(NamedTuple):

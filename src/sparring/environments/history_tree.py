@@ -1,7 +1,7 @@
 """User-defined environments as trees of histories, which exact solvers can walk.
 
 The environment needs ``openings()``, every possible initial play with its probability. Later there
-is no chance. Its plays are ``Cloneable``, and every seat chooses from a list. In the tree, seats
+is no chance. The plays are ``Cloneable``, and every seat chooses from a list. In the tree, seats
 that are due at once move one by one, without seeing each other's moves.
 """
 

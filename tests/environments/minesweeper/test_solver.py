@@ -65,10 +65,10 @@ def test_impossible_boards_are_refused():
         mines=1,
         layouts=1,
         order=(0, 1, 2, 3),
-        mined=frozenset({0, 2}),
+        mine_cells=frozenset({0, 2}),
         moves=(1,),
         opened_by_move=((1,),),
-        opened=frozenset({1}),
+        open_cells=frozenset({1}),
     )
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, but the field has one
         with pytest.raises(OracleError, match="no layout agrees"):

@@ -271,7 +271,7 @@ class CodeWordsPlay(PaintedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """The payoff of each seat's team."""
-        return _by_seat(self.position.payoffs(self.rules.leak))
+        return _values_by_seat(self.position.payoffs(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
         if self.done:
@@ -326,10 +326,10 @@ class CodeWordsPlay(PaintedPlay):
         (deal, clues, _) = position
         team_rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
-            "understood": _by_seat(position.understood),
-            "leaked": _by_seat(position.leaked),
-            "clear": _by_seat([word == clue for word, _, clue in team_rows]),
-            "by_key": _by_seat(
+            "understood": _values_by_seat(position.understood),
+            "leaked": _values_by_seat(position.leaked),
+            "clear": _values_by_seat([word == clue for word, _, clue in team_rows]),
+            "by_key": _values_by_seat(
                 [encode_word(word, key, num_words) == clue for word, key, clue in team_rows]
             ),
         }
@@ -353,7 +353,7 @@ class CodeWordsPlay(PaintedPlay):
             canvas,
             names,
             [order.index(player) for player in due],
-            _words_by_place(position, words),
+            _replies_by_place(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
@@ -384,7 +384,7 @@ class CodeWordsPlay(PaintedPlay):
                     if knows_secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        replies = _words_by_place(position, words)
+        replies = _replies_by_place(position, words)
         parts += [f"{roles[(0, 2, 1, 3)[index]]} said {word}." for index, word in replies.items()]
         return " ".join(parts)
 
@@ -392,11 +392,11 @@ class CodeWordsPlay(PaintedPlay):
         return CodeWordsPlay(self.rules, self.position)
 
 
-def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
+def _values_by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(team_values[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+def _replies_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"

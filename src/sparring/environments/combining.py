@@ -126,7 +126,7 @@ class CombinedEnvironment(Environment):
 
     def start_of(self, play: Any) -> Any:
         """Return the initial state of the first play."""
-        return self.inner.start_of(play.first)
+        return self.inner.start_of(play.first_play)
 
     def starts(self) -> frozenset[Any] | None:
         """Return the initial states of the wrapped environment's bank."""
@@ -148,12 +148,12 @@ class CombinedPlay(PaintedPlay):
     Attributes:
         rules: the combined environment.
         play: the current play of the wrapped environment.
-        first: the first play of the wrapped environment.
+        first_play: the first play of the wrapped environment.
         news: seat -> text that is put before its next observation.
     """
 
     def __init__(self, rules: Any, play: Any) -> None:
-        self.rules, self.play, self.first = rules, play, play
+        self.rules, self.play, self.first_play = rules, play, play
         self.news: dict[int, str] = {}
         self.has_open_play = True
 

@@ -277,7 +277,7 @@ class Lookups(Bank, ToolEnvironment):
 
     def start_of(self, play: ToolPlay) -> Hashable:
         """Return the library with its question."""
-        start: Library = play.first.start
+        start: Library = play.first_play.start
         return start
 
     def start(self, number: int) -> Hashable:

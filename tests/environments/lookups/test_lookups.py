@@ -24,7 +24,7 @@ LIBRARY = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, 
 def new_episode(style="brief", **options):
     game = lookups(style=style, **options)
     episode = game.reset(Stream.from_seed(0))
-    episode.play = episode.first = LookupQuestion(game.inner, LIBRARY)
+    episode.play = episode.first_play = LookupQuestion(game.inner, LIBRARY)
     return episode
 
 

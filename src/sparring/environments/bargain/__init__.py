@@ -15,9 +15,9 @@ from sparring.environments.bank import Bank
 from sparring.environments.bargain.rules import (
     KINDS,
     NAME,
+    BargainMessage,
     BargainTable,
     Counts,
-    Message,
     Scenario,
     Scenarios,
 )
@@ -90,7 +90,7 @@ def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
     return share, ""
 
 
-def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, str]:
+def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[BargainMessage, str]:
     """Return a message of full style, and the error in its proposal, or "".
 
     The last of ``<propose>...</propose>``, ``<accept>`` and ``<reject>`` counts. The whole message
@@ -99,23 +99,23 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     bare_verb, tags = _BARE_VERB.fullmatch(line), [*_TAG.finditer(line)]
     verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
     if verb == "accept":
-        return Message(line, "accept", cut=is_truncated), ""
+        return BargainMessage(line, "accept", cut=is_truncated), ""
     if verb == "reject":
-        return Message(line, "reject", cut=is_truncated), ""
+        return BargainMessage(line, "reject", cut=is_truncated), ""
     if not verb:
         is_broken = _BROKEN_TAG.search(line) is not None
         error = "close the form with </propose> and open it with <propose>" if is_broken else ""
-        return Message(line, "malformed" if is_broken else "talk", cut=is_truncated), error
+        return BargainMessage(line, "malformed" if is_broken else "talk", cut=is_truncated), error
     body, end, _ = line[tags[-1].end() :].partition("</propose>")
     share, error = parse_share(body, counts) if end else (None, "it does not end with </propose>")
     if share is None:
-        return Message(line, "malformed", cut=is_truncated), error
-    return Message(line, "offer", share, is_truncated), ""
+        return BargainMessage(line, "malformed", cut=is_truncated), error
+    return BargainMessage(line, "offer", share, is_truncated), ""
 
 
 def read_brief(
     line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
-) -> Message:
+) -> BargainMessage:
     """Return a message of brief style; unknown words are left out, and the last verb counts.
 
     An offer is "offer" and then exactly one number per kind of the pool.
@@ -124,18 +124,18 @@ def read_brief(
     text = " ".join(words)
     verb_index = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if verb_index < 0:
-        return Message(text, "talk", cut=is_truncated)
+        return BargainMessage(text, "talk", cut=is_truncated)
     verb = words[verb_index]
     if verb != "offer":
-        return Message(text, "accept" if verb == "accept" else "reject", cut=is_truncated)
+        return BargainMessage(text, "accept" if verb == "accept" else "reject", cut=is_truncated)
     digits = itertools.takewhile(
         lambda word: word.isascii() and word.isdigit(), words[verb_index + 1 :]
     )
     share = tuple(map(int, digits))
     has_all_kinds = len(share) == len(counts)
     if not has_all_kinds or any(n > count for n, count in zip(share, counts, strict=True)):
-        return Message(text, "malformed", cut=is_truncated)
-    return Message(text, "offer", share, is_truncated)
+        return BargainMessage(text, "malformed", cut=is_truncated)
+    return BargainMessage(text, "offer", share, is_truncated)
 
 
 def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
@@ -151,7 +151,7 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
     return " ".join(f"{name} {count} ={value}" for name, count, value in parts)
 
 
-def quote_message(message: Message) -> str:
+def quote_message(message: BargainMessage) -> str:
     """Return the other seat's message in quotation marks; quotation marks in it are replaced."""
     if not message.text:
         return "The other player says nothing."
@@ -375,7 +375,7 @@ class BargainPlay(PaintedPlay):
 
     # -- wording -------------------------------------------------------------------------------
 
-    def _note(self, seat: int, message: Message) -> str:
+    def _note(self, seat: int, message: BargainMessage) -> str:
         """Return the error notice about the last message that a seat sent, or ""."""
         faults: list[str] = [act for act in ("malformed", "nothing") if message.act == act]
         faults += ["cut"] if message.cut else []

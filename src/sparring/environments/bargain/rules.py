@@ -35,7 +35,7 @@ class Scenario(NamedTuple):
         return tuple(count - amount for count, amount in zip(self.counts, share, strict=True))
 
 
-class Message(NamedTuple):
+class BargainMessage(NamedTuple):
     """One message: its text as the other seat sees it, and its act."""
 
     text: str
@@ -142,7 +142,7 @@ class BargainTable:
 
     scenario: Scenario
     limit: int  # largest number of messages of both seats together
-    messages: tuple[Message, ...] = ()
+    messages: tuple[BargainMessage, ...] = ()
 
     @property
     def seat(self) -> int:
@@ -167,7 +167,7 @@ class BargainTable:
         )
         return next(offers, None)
 
-    def after(self, message: Message) -> BargainTable:
+    def after(self, message: BargainMessage) -> BargainTable:
         """Return the position after a message; an acceptance needs an offer of the other seat."""
         if message.act == "accept" and self.offer_of(1 - self.seat) is None:
             message = message._replace(act="nothing")

@@ -57,11 +57,11 @@ class Tally(NamedTuple):
     counts: tuple[Floats, ...]
     num_ordered: int  # number of fleets if ships of equal length are distinct
 
-    def chances(self, grid: FleetPlacements) -> Floats:
+    def chances(self, placements: FleetPlacements) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
         expected = sum(
-            (count @ cover for count, cover in zip(self.counts, grid.covers, strict=True)),
-            np.zeros(grid.cells),
+            (count @ cover for count, cover in zip(self.counts, placements.covers, strict=True)),
+            np.zeros(placements.cells),
         )
         return np.asarray(expected / self.num_ordered, dtype=np.float64)
 

@@ -177,11 +177,11 @@ class ChoosePlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for title, lines in self._candidate_lines(seat):
+        for title, lines in self._candidate_sections(seat):
             heading(canvas, title)
             printed_lines(canvas, lines)
 
-    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+    def _candidate_sections(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return (heading, numbered candidates) of a seat, or of all seats for seat None."""
         sections, roles = list[tuple[str, list[str]]](), self.rules.roles
         for player in range(self.rules.num_seats):
@@ -199,7 +199,7 @@ class ChoosePlay(CombinedPlay):
         return sections
 
     def described(self, seat: int | None) -> str:
-        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_sections(seat)]
         return " ".join([super().described(seat), *parts])
 
 
@@ -369,16 +369,16 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         CombinedPlay.paint(self, canvas, None if seat is None else self.inner_seat(seat))
-        for title, lines in self._candidate_lines(seat):
+        for title, lines in self._candidate_sections(seat):
             heading(canvas, title)
             printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         chooser = None if seat is None else self.inner_seat(seat)
-        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_sections(seat)]
         return " ".join([CombinedPlay.described(self, chooser), *parts])
 
-    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+    def _candidate_sections(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return the candidates that a seat sees, and the proposals that a proposer made."""
         choosers = self._seats_without_candidates()
         sections = [
@@ -386,7 +386,7 @@ class ProposerSeatsPlay(ChoosePlay):
             for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._candidate_lines(seat), *sections]
+        return [*super()._candidate_sections(seat), *sections]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]

@@ -425,7 +425,7 @@ class DagPlay(PaintedPlay):
         self.wave_steps: dict[int, int] = {}  # worker -> its steps in this wave
         self.num_calls: dict[int, int] = {}
         self.call_ends: dict[int, ConversationEnd] = {}  # worker -> how its latest call ended
-        self.lead_steps = 0
+        self.lead_steps_so_far = 0
         self.history: tuple[str, ...] = (first_prompt(self),)
         self.lead_view = 0, self.steps_left
 
@@ -447,7 +447,9 @@ class DagPlay(PaintedPlay):
     @property
     def critical_steps(self) -> int:
         """The lead's steps plus those of the slowest worker of each wave."""
-        return count_critical_steps(self.lead_steps, (*self.waves, tuple(self.wave_steps.values())))
+        return count_critical_steps(
+            self.lead_steps_so_far, (*self.waves, tuple(self.wave_steps.values()))
+        )
 
     @property
     def steps_left(self) -> int:
@@ -524,7 +526,7 @@ class DagPlay(PaintedPlay):
         self.lead_view = self.finished_tasks, self.steps_left
 
     def _call_workers(self, width: int) -> None:
-        self.lead_steps += self.schedule.lead_steps(width)
+        self.lead_steps_so_far += self.schedule.lead_steps(width)
         self.history = (*self.history, f"{CALL} {width}")
         tasks = enumerate(self.ready_tasks()[:width], start=1)
         self.calls = {seat: DagCall(task, self.rules.turns) for seat, task in tasks}
@@ -554,7 +556,9 @@ class DagPlay(PaintedPlay):
         """Return the figures of a finished episode and of its best schedule."""
         seats, best = self.rules.num_seats, self.schedule.best()
         figures_of_all = {
-            **wave_figures(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
+            **wave_figures(
+                self.lead_steps_so_far, self.waves, len(self.done_by), self.rules.workers
+            ),
             "success": float(len(self.done_by) == self.rules.tasks),
             "optimal_width": float(best.width),
             "optimal_critical_steps": float(best.steps),

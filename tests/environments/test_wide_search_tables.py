@@ -8,7 +8,7 @@ import pytest
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.library import find_pages, library
@@ -127,7 +127,7 @@ def test_questions_select_exactly_their_rows(kind, max_rows):
 def test_training_and_evaluation_banks_use_different_filters(kind):
     game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **TABLE_OPTIONS})
     evaluation_game = another_bank(game)
-    assert evaluation_game.bank >= NUM_BANKS // 2 > game.bank
+    assert evaluation_game.bank >= BANKS // 2 > game.bank
     training_filters, evaluation_filters = (
         {game.start(number).asked for number in range(400)} for game in (game, evaluation_game)
     )

@@ -13,11 +13,11 @@ from typing import Any
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
-# number of initial states in the other bank; hundreds of evaluation plays rarely repeat one
+# size of the other bank, large enough that hundreds of evaluation plays rarely repeat a state
 OTHER_BANK_SIZE = 1000
-NUM_BANKS = 2**31  # banks are numbered from 0
+BANKS = 2**31  # number of banks; they are numbered from 0
 
-__all__ = ["NUM_BANKS", "OTHER_BANK_SIZE", "Bank", "is_banked"]
+__all__ = ["BANKS", "OTHER_BANK_SIZE", "Bank", "is_banked"]
 
 
 def is_banked(environment: Environment) -> bool:
@@ -66,4 +66,4 @@ class Bank(Environment):
     def other_bank(self) -> dict[str, Any]:
         """Return options that make the same environment with another bank."""
         options = (self.made_by or {}).get("options", {})
-        return {**options, "bank": NUM_BANKS - 1 - self.bank, self.size_option: self.other_size}
+        return {**options, "bank": BANKS - 1 - self.bank, self.size_option: self.other_size}

@@ -397,6 +397,7 @@ def _values_by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _replies_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+    """Return the replies so far, by place of the seat in the picture."""
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"

@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
@@ -259,7 +259,7 @@ class Lookups(Bank, ToolEnvironment):
         calls: Annotated[int, Field(ge=1, le=50)] = 9,
         results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 2,
         libraries: Annotated[int, Field(ge=1, le=100_000)] = 4096,
-        bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0,
+        bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
         cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
         style: Style = "brief",
     ) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.bargain.rules import (
     KINDS,
     Counts,
@@ -116,7 +116,7 @@ class PoolSplit(Bank):
     over: Over = "share"
     values: Values = "any"
     scenarios: Annotated[int, Field(ge=1, le=MAX_SCENARIOS)] = 1000
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
     name, roles, num_seats, max_turns = NAME, ROLES, 2, 2

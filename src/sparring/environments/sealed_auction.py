@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 
@@ -48,7 +48,7 @@ class SealedAuction(Bank):
     largest: Annotated[int, Field(ge=1, le=100)] = 10
     price: Literal["first", "second"] = "first"
     deals: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
     name = "sealed_auction"

@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.question import QuestionPlay
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
@@ -178,7 +178,7 @@ class WordProblems(Bank):
     steps: Annotated[int, Field(ge=1, le=5)] = 1
     largest: Annotated[int, Field(ge=2, le=100)] = 9
     problems: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
     name, size_option = "word_problems", "problems"

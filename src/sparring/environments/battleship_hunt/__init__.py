@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.battleship_hunt.fleets import MAX_SHIPS, fleet_placements
 from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
@@ -104,7 +104,7 @@ class BattleshipOptions:
     fleet: str = "3 2"
     shots: int = 10
     layouts: Annotated[int, Field(ge=1, le=100_000)] = 256
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     touch: bool = True
     pay: Literal["sunk", "share"] = "sunk"
 

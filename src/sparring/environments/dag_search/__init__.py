@@ -14,7 +14,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import ConversationEnd
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
@@ -336,7 +336,7 @@ class DagSearch(Bank):
     handout: Annotated[int, Field(ge=0, le=100)] = 1
     slack: Annotated[float, Field(ge=1, le=100)] = 1.0
     worlds: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
     name, size_option = "dag_search", "worlds"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -67,7 +67,7 @@ class MastermindOptions:
     guesses: Annotated[int, Field(ge=1, le=12)] = 4
     pay: Literal["cracked", "left"] = "cracked"
     codes: Annotated[int, Field(ge=0)] = 0
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

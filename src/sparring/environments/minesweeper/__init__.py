@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -64,7 +64,7 @@ class MinesweeperOptions:
     columns: Annotated[int, Field(ge=1, le=8)] = 4
     mines: Annotated[int, Field(ge=1)] = 3
     layouts: Annotated[int, Field(ge=1, le=100_000)] = 256
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     flags: bool = False
     pay: Literal["cleared", "share"] = "cleared"
     centre: bool = False  # whether the cell in the middle is open at the start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from sparring.environments.bank import NUM_BANKS, OTHER_BANK_SIZE
+from sparring.environments.bank import BANKS, OTHER_BANK_SIZE
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import Game, State
 
@@ -86,5 +86,5 @@ class BankGame(Game):
         hides_start = self.omits_only_start and len(initial_table.draws()) == 1
         if hides_start or getattr(initial_table, "fixed_puzzle", None):
             return None
-        bank = NUM_BANKS - 1 - int(options.get("bank", 0))
+        bank = BANKS - 1 - int(options.get("bank", 0))
         return {**options, "bank": bank, self.size_option: self.other_size}

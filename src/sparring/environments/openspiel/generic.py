@@ -182,7 +182,7 @@ class GenericGame(Game):
 
     def _collect_vocabulary(self) -> frozenset[str]:
         if self._vocabulary is None:
-            self._vocabulary = frozenset()  # spell every word while words are collected
+            self._vocabulary = frozenset()  # while words are collected, every word is spelt
             characters = () if self._matrix_text else _PRINTABLE
             self._vocabulary = frozenset(
                 {
@@ -214,7 +214,7 @@ def _random_words(game: GenericGame) -> set[str]:
                     )
             state.apply(legal[action_stream.integer(state.plies, len(legal))])
             plies += 1
-        plies += 1
+        plies += 1  # an episode without decisions counts too, so that the loop ends
     return words
 
 

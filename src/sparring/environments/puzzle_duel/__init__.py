@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats, table
 from sparring.environments.options import check_range
@@ -281,7 +281,7 @@ class PuzzleDuel(Bank):
     payoff: Literal["duel", "frontier"] = "frontier"
     easy: Annotated[float, Field(ge=0, le=1)] = 0.5
     sets: Annotated[int, Field(ge=1, le=100_000)] = 64
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Style = "brief"
 
     name = "puzzle_duel"

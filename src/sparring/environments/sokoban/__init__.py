@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -168,7 +168,7 @@ class SokobanOptions:
     longest: Annotated[int, Field(ge=1, le=200)] = 8
     moves: Annotated[int, Field(ge=1, le=200)] = 12
     rooms: Annotated[int, Field(ge=1, le=100_000)] = 64
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     blocked: Literal["illegal", "waits"] = "illegal"
     pay: Literal["solved", "share"] = "solved"
     cost: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0

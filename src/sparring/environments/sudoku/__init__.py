@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -123,7 +123,7 @@ class SudokuOptions:
     size: Literal[4, 6, 9] = 4
     blanks: int = 6
     puzzles: Annotated[int, Field(ge=1, le=100_000)] = 64
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     level: Literal["any", "naked", "singles", "search"] = "any"
     wrong: Literal["ends", "continues"] = "ends"
     pay: Literal["solved", "share"] = "solved"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
 from sparring.environments.openspiel.banks import BankGame
@@ -58,7 +58,7 @@ class QuestionsOptions:
     noise: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
     cost: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     tables: Annotated[int, Field(ge=1, le=100_000)] = 64
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

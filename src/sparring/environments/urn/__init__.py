@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
@@ -79,7 +79,7 @@ class UrnOptions:
     draws: Annotated[int, Field(ge=1, le=20)] = 8
     cost: Annotated[float, Field(ge=0, le=1)] = 0.02
     sets: Annotated[int, Field(ge=1, le=10_000)] = 16
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, GameError, TooLargeError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.bank import NUM_BANKS, Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import ConversationEnd
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
@@ -546,7 +546,7 @@ class WideSearch(Bank):
     waves: Annotated[int, Field(ge=1, le=100)] = 2
     critical: Annotated[int, Field(ge=0, le=100_000)] = 0
     worlds: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
     search: Literal["names", "words"] = "names"
     distractors: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -597,7 +597,7 @@ class WideSearch(Bank):
         stream = self.bank_stream(number)
         if self.invented:
             return world(stream, self.items, self.columns)
-        is_held_out = self.bank >= NUM_BANKS // 2
+        is_held_out = self.bank >= BANKS // 2
         return real_world(stream, self.tables, self.items, self.columns, is_held_out)
 
     def vocabulary(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.environments.bank import NUM_BANKS
+from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, table
 from sparring.environments.openspiel.banks import BankGame
@@ -43,7 +43,7 @@ class ZebraOptions:
     kinds: Literal["places", "links", "order"] = "order"
     level: Literal["any", "deduced", "search"] = "any"
     puzzles: Annotated[int, Field(ge=1, le=100_000)] = 64
-    bank: Annotated[int, Field(ge=0, lt=NUM_BANKS)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     wrong: Literal["ends", "continues"] = "ends"
     pay: Literal["solved", "share"] = "solved"
     puzzle: str = ""

@@ -138,9 +138,9 @@ def read_brief(
     return BargainMessage(text, "offer", share, is_truncated)
 
 
-def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
+def brief_words(kinds: int, max_count: int, total: int) -> frozenset[str]:
     """Return every word of brief style except the roles."""
-    numbers = {str(number) for number in range(largest + 1)}
+    numbers = {str(number) for number in range(max_count + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *ERRORS, *VERBS, *TALK_WORDS, *KINDS[:kinds], *numbers, *values})
 
@@ -187,8 +187,8 @@ def full_pool(scenario: Scenario, seat: int) -> str:
 
 def full_form(counts: Counts) -> str:
     """Return the format of a message in sentences."""
-    half = tuple(count // 2 for count in counts)
-    example = items_in_words(half if any(half) else (1, *half[1:]))
+    half_counts = tuple(count // 2 for count in counts)
+    example = items_in_words(half_counts if any(half_counts) else (1, *half_counts[1:]))
     return (
         "Write one short message to the other player. A proposal of what you would take is "
         f"written <propose>{example}</propose>; write <accept> to agree to the other player's "
@@ -284,8 +284,8 @@ class BargainPlay(PaintedPlay):
                 parts.append(f"{role} would take {_numbers_in_words(share)}.")
         if position.messages:
             number = len(position.messages) - 1
-            last = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
-            parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
+            last_text = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
+            parts.append(f"{roles[number % 2]} said last: {last_text or '(nothing)'}")
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
@@ -396,8 +396,8 @@ class BargainPlay(PaintedPlay):
             )
         num_left = table.messages_left
         count = f"Messages left in all: {num_left}."
-        remaining = "This is the last message." if num_left == 1 else count
-        return " ".join([*lines, remaining])
+        count_sentence = "This is the last message." if num_left == 1 else count
+        return " ".join([*lines, count_sentence])
 
 
 def _known_messages(table: BargainTable, seat: int) -> str:

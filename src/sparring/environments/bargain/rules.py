@@ -50,9 +50,9 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     return tuple(
-        (value, *others)
+        (value, *other_values)
         for value in range(total // counts[0] + 1)
-        for others in valuations(counts[1:], total - value * counts[0])
+        for other_values in valuations(counts[1:], total - value * counts[0])
     )
 
 

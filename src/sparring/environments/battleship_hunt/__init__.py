@@ -396,11 +396,11 @@ def _cell(answer: int | None, has_ship: bool, is_last: bool) -> BoardCell:
 
 def _status_sentence(table: Sea) -> str:
     num_afloat = len(table.lengths) - table.sunk
-    remaining = f"{table.shots_left} shots and {num_afloat} of {len(table.lengths)} ships are left."
+    left_text = f"{table.shots_left} shots and {num_afloat} of {len(table.lengths)} ships are left."
     if not table.moves:
-        return remaining
+        return left_text
     word = word_of(table.columns, table.moves[-1])
-    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {remaining}"
+    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {left_text}"
 
 
 def _rules_text(table: Sea) -> str:

@@ -23,17 +23,17 @@ MAX_CELLS = 64
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
     """Return all placements of a straight ship as bit masks, ascending and without repeats."""
-    across = [
+    masks_across = [
         sum(1 << r * columns + c + k for k in range(length))
         for r in range(rows)
         for c in range(columns - length + 1)
     ]
-    down = [
+    masks_down = [
         sum(1 << (r + k) * columns + c for k in range(length))
         for r in range(rows - length + 1)
         for c in range(columns)
     ]
-    return tuple(sorted({*across, *down}))
+    return tuple(sorted({*masks_across, *masks_down}))
 
 
 def halo(rows: int, columns: int, mask: int) -> int:
@@ -59,11 +59,11 @@ class Tally(NamedTuple):
 
     def chances(self, placements: FleetPlacements) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
-        expected = sum(
+        expected_ships = sum(
             (count @ cover for count, cover in zip(self.counts, placements.covers, strict=True)),
             np.zeros(placements.cells),
         )
-        return np.asarray(expected / self.num_ordered, dtype=np.float64)
+        return np.asarray(expected_ships / self.num_ordered, dtype=np.float64)
 
 
 class FleetPlacements:
@@ -161,13 +161,13 @@ class FleetPlacements:
             return [((a @ c) * b).sum(1), ((a.T @ b) * c).sum(1), ((b.T @ a) * c.T).sum(1)]
         totals = [np.zeros(len(group)) for group in groups]
         for number in range(len(groups[0])):
-            compatible = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
+            index_lists = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
             counts = self._count_compatible(
-                [group[index] for group, index in zip(groups[1:], compatible, strict=True)],
+                [group[index] for group, index in zip(groups[1:], index_lists, strict=True)],
                 first + 1,
             )
             totals[0][number] = counts[0].sum()
-            for total, index, count in zip(totals[1:], compatible, counts, strict=True):
+            for total, index, count in zip(totals[1:], index_lists, counts, strict=True):
                 total[index] += count
         return totals
 
@@ -191,12 +191,12 @@ class FleetPlacements:
             return
         if hits_left.bit_count() > sum(self.lengths[ship:]):
             return
-        previous = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
+        last_index = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
         compatible_rows = [
             self.compatible[other][ship][placement] for other, placement in enumerate(fleet)
         ]
         for placement in indices[ship]:
-            if placement > previous and all(row[placement] for row in compatible_rows):
+            if placement > last_index and all(row[placement] for row in compatible_rows):
                 yield from self._fleets(
                     indices, masks, hits_left & ~masks[ship][placement], (*fleet, placement)
                 )

@@ -36,7 +36,7 @@ class BattleshipSearch:
     A fleet may occur several times. A belief is a set of fleets, ``fleet_mask``, with the cells
     shot at, ``shots``. A value is a sum over the fleets of a belief: the number of fleets sunk in
     time or, with ``share``, the number of later hits. All fleets have equally many cells, so all
-    fleets of a belief have equally many cells afloat, ``afloat``.
+    fleets of a belief have equally many ``targets``: cells not hit yet.
     """
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, max_beliefs: int) -> None:
@@ -51,12 +51,12 @@ class BattleshipSearch:
                     self.ships_at[cell][ship] = self.ships_at[cell].get(ship, 0) | 1 << number
         self._values: dict[tuple[int, int, int], int] = {}
 
-    def bound(self, num_fleets: int, afloat: int, shots_left: int) -> int:
+    def bound(self, num_fleets: int, targets: int, shots_left: int) -> int:
         """Return an upper bound on the value: the value if the player knew the fleet."""
-        return num_fleets * (min(afloat, shots_left) if self.share else afloat <= shots_left)
+        return num_fleets * (min(targets, shots_left) if self.share else targets <= shots_left)
 
     def shot_value(
-        self, fleet_mask: int, earlier_shots: int, afloat: int, shots_left: int, cell: int
+        self, fleet_mask: int, earlier_shots: int, targets: int, shots_left: int, cell: int
     ) -> int:
         """Return the value of a shot and best play after it."""
         hit_fleets, shots = fleet_mask & self.fleets_at[cell], earlier_shots | 1 << cell
@@ -64,18 +64,18 @@ class BattleshipSearch:
         for ship, ship_fleets in self.ships_at[cell].items():
             if not ship & ~shots:
                 sunk_fleets |= ship_fleets
-        total = self.value(fleet_mask & ~hit_fleets, shots, afloat, shots_left)
-        total += self.value(hit_fleets & sunk_fleets, shots, afloat - 1, shots_left)
-        total += self.value(hit_fleets & ~sunk_fleets, shots, afloat - 1, shots_left)
+        total = self.value(fleet_mask & ~hit_fleets, shots, targets, shots_left)
+        total += self.value(hit_fleets & sunk_fleets, shots, targets - 1, shots_left)
+        total += self.value(hit_fleets & ~sunk_fleets, shots, targets - 1, shots_left)
         return total + hit_fleets.bit_count() if self.share else total
 
-    def value(self, fleet_mask: int, shots: int, afloat: int, shots_left: int) -> int:
+    def value(self, fleet_mask: int, shots: int, targets: int, shots_left: int) -> int:
         """Return the value of best play.
 
         Raises:
             LongBattleshipSearchError: the search needs more beliefs than its limit.
         """
-        upper_bound = self.bound(fleet_mask.bit_count(), afloat, shots_left)
+        upper_bound = self.bound(fleet_mask.bit_count(), targets, shots_left)
         if not upper_bound:
             return 0
         hit_masks = [fleet_mask & cell_fleets for cell_fleets in self.fleets_at]
@@ -84,7 +84,7 @@ class BattleshipSearch:
             for cell, hit_mask in enumerate(hit_masks)
             if hit_mask and not shots >> cell & 1
         ]
-        if len(cells) == afloat:  # all fleets of the belief have the same cells
+        if len(cells) == targets:  # all fleets of the belief have the same cells
             return upper_bound
         possible_cells = sum(1 << cell for cell, hit_mask in enumerate(hit_masks) if hit_mask)
         belief = fleet_mask, shots & possible_cells, shots_left
@@ -93,14 +93,14 @@ class BattleshipSearch:
             if len(self._values) >= self.limit:
                 raise LongBattleshipSearchError
             self._values[belief] = 0  # counts towards the limit; no later belief equals this one
-            self._values[belief] = total = self._best(fleet_mask, shots, afloat, shots_left, cells)
+            self._values[belief] = total = self._best(fleet_mask, shots, targets, shots_left, cells)
         return total
 
     def _best(
         self,
         fleet_mask: int,
         shots: int,
-        afloat: int,
+        targets: int,
         shots_left: int,
         cells: list[tuple[int, int]],
     ) -> int:
@@ -109,15 +109,15 @@ class BattleshipSearch:
         for cell, num_hit in cells:
             bound = (
                 self.share * num_hit
-                + self.bound(num_hit, afloat - 1, shots_left - 1)
-                + self.bound(num_fleets - num_hit, afloat, shots_left - 1)
+                + self.bound(num_hit, targets - 1, shots_left - 1)
+                + self.bound(num_fleets - num_hit, targets, shots_left - 1)
             )
             ranked_cells.append((-bound, -num_hit, cell))
         for minus_bound, _, cell in sorted(ranked_cells):
             if -minus_bound <= best_value:
                 break
             best_value = max(
-                best_value, self.shot_value(fleet_mask, shots, afloat, shots_left, cell)
+                best_value, self.shot_value(fleet_mask, shots, targets, shots_left, cell)
             )
         return best_value
 
@@ -146,8 +146,8 @@ class ShotAnswers(NamedTuple):
         for cell, hits in self.sinkings:
             is_sunk |= (masks & sinking_cells == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
         is_afloat = (masks & sinking_cells == 0) & (masks & ~np.uint64(self.hits) != 0)
-        allowed: Flags = has_no_miss & (is_sunk | is_afloat)
-        return allowed
+        is_allowed: Flags = has_no_miss & (is_sunk | is_afloat)
+        return is_allowed
 
 
 def shot_answers(table: Sea) -> ShotAnswers:
@@ -292,9 +292,9 @@ def battleship_hunt(
     table: Sea = state.table
     posterior = posterior_of(table, prior, worlds)
     legal = table.legal()
-    afloat = sum(table.lengths) - table.hits
-    values = _best_play(table, posterior.layouts, afloat, beliefs) if posterior.layouts else None
-    if values is None and table.pay != "share" and afloat > table.shots_left:
+    targets = sum(table.lengths) - table.hits
+    values = _best_play(table, posterior.layouts, targets, beliefs) if posterior.layouts else None
+    if values is None and table.pay != "share" and targets > table.shots_left:
         values = [0.0] * len(legal)
     if values is not None:
         return SolverResult(values=values, entropy=posterior.entropy)
@@ -310,29 +310,29 @@ def battleship_hunt(
 def _hit_values(table: Sea, chances: list[float]) -> tuple[list[float], float]:
     """Return hit probabilities in the game's units, and a bound on their distance to best play."""
     total, later_shots, bound = sum(table.lengths), table.shots_left - 1, 0.0
-    afloat = total - table.hits
+    targets = total - table.hits
     if table.pay == "share":
         if later_shots:  # an upper bound: play with a known layout
             bound = max(
-                chance * min(afloat - 1, later_shots) + (1.0 - chance) * min(afloat, later_shots)
+                chance * min(targets - 1, later_shots) + (1.0 - chance) * min(targets, later_shots)
                 for chance in chances
             )
         return [(table.hits + chance) / total for chance in chances], bound / total
     if later_shots:  # a miss loses if every shot is needed
         bound = max(
-            max(chance, 1.0 - chance if later_shots >= afloat else 0.0) for chance in chances
+            max(chance, 1.0 - chance if later_shots >= targets else 0.0) for chance in chances
         )
     return chances, bound
 
 
-def _best_play(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
+def _best_play(table: Sea, fleets: list[Fleet], targets: int, beliefs: int) -> list[float] | None:
     """Return the value of best play after each legal shot; None: the search is too long."""
     search = BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs)
     shot_cells = sum(1 << move for move in table.moves)
     all_fleets, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         values = [
-            search.shot_value(all_fleets, shot_cells, afloat, table.shots_left, cell)
+            search.shot_value(all_fleets, shot_cells, targets, table.shots_left, cell)
             for cell in table.legal()
         ]
     except LongBattleshipSearchError:

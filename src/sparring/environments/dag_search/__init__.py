@@ -151,8 +151,8 @@ class WaveSchedule:
         steps_left = max(steps_left - self.lead_steps(width), 0)
         tasks = self.ready_tasks(finished_tasks)[:width]
         finished_tasks |= sum(1 << task for task in tasks if self.turns[task] <= steps_left)
-        slowest = max((self.turns[task] for task in tasks), default=0)
-        return WaveOutcome(finished_tasks, max(steps_left - slowest, 0))
+        most_turns = max((self.turns[task] for task in tasks), default=0)
+        return WaveOutcome(finished_tasks, max(steps_left - most_turns, 0))
 
     def best(self, finished_tasks: int = 0) -> BestSchedule:
         """Return the best schedule for all unfinished sub-tasks."""
@@ -178,16 +178,16 @@ def _best(schedule: WaveSchedule, finished_tasks: int) -> BestSchedule:
     for width in range(1, min(schedule.workers, len(ready_tasks)) + 1):
         tasks = ready_tasks[:width]
         rest_schedule = _best(schedule, finished_tasks | sum(1 << task for task in tasks))
-        slowest = max(schedule.turns[task] for task in tasks)
-        steps = schedule.lead_steps(width) + slowest + rest_schedule.steps
+        most_turns = max(schedule.turns[task] for task in tasks)
+        steps = schedule.lead_steps(width) + most_turns + rest_schedule.steps
         schedules.append(BestSchedule(steps, max(width, rest_schedule.width)))
     return min(schedules)
 
 
 @lru_cache(maxsize=100_000)
 def _most_finished(schedule: WaveSchedule, finished_tasks: int, steps_left: int) -> int:
-    best = schedule.best(finished_tasks)
-    if best.steps <= steps_left:
+    best_schedule = schedule.best(finished_tasks)
+    if best_schedule.steps <= steps_left:
         return len(schedule.turns)
     if not steps_left:
         return finished_tasks.bit_count()
@@ -229,10 +229,12 @@ def first_prompt(play: DagPlay) -> str:
 
 def wave_text(play: DagPlay) -> str:
     """Return the prompt of the lead after a wave: finished and ready sub-tasks, and steps left."""
-    num_finished, steps_left, ready = len(play.done_by), play.steps_left, _ready_text(play)
+    num_finished, steps_left, ready_text = len(play.done_by), play.steps_left, _ready_text(play)
     if play.rules.brief:
-        return f"finished {num_finished} left {steps_left} {ready}"
-    return f"{num_finished} of {play.rules.tasks} are finished. Steps left: {steps_left}. {ready}"
+        return f"finished {num_finished} left {steps_left} {ready_text}"
+    return (
+        f"{num_finished} of {play.rules.tasks} are finished. Steps left: {steps_left}. {ready_text}"
+    )
 
 
 def _ready_text(play: DagPlay) -> str:
@@ -554,14 +556,14 @@ class DagPlay(PaintedPlay):
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a finished episode and of its best schedule."""
-        seats, best = self.rules.num_seats, self.schedule.best()
+        seats, best_schedule = self.rules.num_seats, self.schedule.best()
         figures_of_all = {
             **wave_figures(
                 self.lead_steps_so_far, self.waves, len(self.done_by), self.rules.workers
             ),
             "success": float(len(self.done_by) == self.rules.tasks),
-            "optimal_width": float(best.width),
-            "optimal_critical_steps": float(best.steps),
+            "optimal_width": float(best_schedule.width),
+            "optimal_critical_steps": float(best_schedule.steps),
             "serial_critical_steps": float(self.schedule.serial_steps()),
         }
         finishers = list(self.done_by.values())

@@ -91,8 +91,14 @@ def _draw_cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float)
     elif cell.shape == "ring":
         canvas.disc(*middle, side * 0.32, edge=cell.colour, thick=side * 0.1)
     elif cell.shape == "square":
-        inner = side * 0.64
-        canvas.box(x + (side - inner) / 2, y + (side - inner) / 2, inner, inner, fill=cell.colour)
+        inner_side = side * 0.64
+        canvas.box(
+            x + (side - inner_side) / 2,
+            y + (side - inner_side) / 2,
+            inner_side,
+            inner_side,
+            fill=cell.colour,
+        )
     elif cell.shape == "dot":
         canvas.disc(*middle, side * 0.12, fill=cell.colour)
     if cell.text:

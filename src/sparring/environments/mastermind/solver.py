@@ -38,15 +38,15 @@ def answers(pegs: int, colours: int) -> Array:
     counts = np.stack([(codes == colour).sum(1) for colour in range(colours)], axis=1).astype(
         np.int8
     )
-    exact = sum(
+    num_exact = sum(
         (codes[:, None, peg] == codes[None, :, peg]).astype(np.int16) for peg in range(pegs)
     )
-    common = sum(
+    num_common = sum(
         np.minimum(counts[:, None, colour], counts[None, :, colour]).astype(np.int16)
         for colour in range(colours)
     )
-    # exact * (pegs + 1) + (common - exact)
-    answer_ids: Array = np.asarray(exact * pegs + common, dtype=np.int16)
+    # num_exact * (pegs + 1) + (num_common - num_exact)
+    answer_ids: Array = np.asarray(num_exact * pegs + num_common, dtype=np.int16)
     return answer_ids
 
 
@@ -242,13 +242,13 @@ def mastermind(
     if values is not None:
         return SolverResult(values=[value / scale for value in values], entropy=log(num_codes))
     counts = solver.counts(codes)
-    lower = solver.bounds(counts, guesses, solver.lower) / scale
-    upper = solver.bounds(counts, guesses) / scale
+    lower_bounds = solver.bounds(counts, guesses, solver.lower) / scale
+    upper_bounds = solver.bounds(counts, guesses) / scale
     shares = counts / num_codes
     information = -(shares * np.log(shares, where=shares > 0, out=np.zeros_like(shares))).sum(1)
     max_information = log(max(2, min(num_codes, int(counts.any(0).sum()))))
-    estimates = lower + (upper - lower) * information / max_information
-    bound = float(np.maximum(estimates - lower, upper - estimates).max())
+    estimates = lower_bounds + (upper_bounds - lower_bounds) * information / max_information
+    bound = float(np.maximum(estimates - lower_bounds, upper_bounds - estimates).max())
     return SolverResult(
         values=estimates.tolist(), certainty=ESTIMATE_CERTAINTY, bound=bound, entropy=log(num_codes)
     )

@@ -155,13 +155,13 @@ class Minefield(MinesweeperOptions, Table):
     def _cascade(self, first_cell: int, mine_cells: frozenset[int]) -> tuple[int, ...]:
         """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
         around, cascade, index = neighbours(self.rows, self.columns), [first_cell], 0
-        visited = {first_cell, *self.open_cells}
+        visited_cells = {first_cell, *self.open_cells}
         while index < len(cascade):
             next_cells = around[cascade[index]]
             index += 1
             if mine_cells.isdisjoint(next_cells):
-                new_cells = [cell for cell in next_cells if cell not in visited]
-                visited.update(new_cells)
+                new_cells = [cell for cell in next_cells if cell not in visited_cells]
+                visited_cells.update(new_cells)
                 cascade += new_cells
         return tuple(cascade)
 

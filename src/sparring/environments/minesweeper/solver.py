@@ -175,19 +175,19 @@ def layouts_of(
     order = sorted(cells, key=lambda cell: (-len(constraints_of_cell[cell]), cell))
     free_cells, mines_left = [len(group) for group, _ in groups], [count for _, count in groups]
 
-    def place_mines(index: int, mined: int) -> Iterator[int]:
-        if any(not 0 <= count <= free for count, free in zip(mines_left, free_cells, strict=True)):
+    def place_mines(index: int, layout: int) -> Iterator[int]:
+        if any(not 0 <= count <= size for count, size in zip(mines_left, free_cells, strict=True)):
             return
         if index == len(order):
-            yield mined
+            yield layout
             return
         cell = order[index]
         for number in constraints_of_cell[cell]:
             free_cells[number] -= 1
-        yield from place_mines(index + 1, mined)
+        yield from place_mines(index + 1, layout)
         for number in constraints_of_cell[cell]:
             mines_left[number] -= 1
-        yield from place_mines(index + 1, mined | 1 << cell)
+        yield from place_mines(index + 1, layout | 1 << cell)
         for number in constraints_of_cell[cell]:
             free_cells[number] += 1
             mines_left[number] += 1
@@ -214,7 +214,9 @@ class Sweeper:
         self.layouts, self.around, self.share, self.limit = list(layouts), around, share, beliefs
         self.all_cells = (1 << len(around)) - 1
         masks = [sum(1 << other for other in cells) for cells in around]
-        self._counts = [[(mined & cells).bit_count() for cells in masks] for mined in self.layouts]
+        self._counts = [
+            [(layout & cells).bit_count() for cells in masks] for layout in self.layouts
+        ]
         self._counts_as_bits = [
             sum(count << COUNT_BITS * cell for cell, count in enumerate(counts))
             for counts in self._counts
@@ -499,7 +501,7 @@ def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
 
 def _bank_counts(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
     layouts = _bank_layouts(table)
-    return {cell: sum(mined >> cell & 1 for mined in layouts) for cell in cells}, len(layouts)
+    return {cell: sum(layout >> cell & 1 for layout in layouts) for cell in cells}, len(layouts)
 
 
 def _bank_layouts(table: Minefield) -> list[int]:
@@ -511,13 +513,13 @@ def _bank_layouts(table: Minefield) -> list[int]:
         sum(1 << cell for cell in cells) for cells in (table.open_cells, table.flag_cells)
     )
     return [
-        mined
-        for mined in _bank_masks(
+        layout
+        for layout in _bank_masks(
             table.cells, table.mines, table.layouts, table.bank, table.moves[0]
         )
-        if not mined & open_mask
-        and mined & flag_mask == flag_mask
-        and all((mined & mask).bit_count() == number for mask, number in numbers)
+        if not layout & open_mask
+        and layout & flag_mask == flag_mask
+        and all((layout & mask).bit_count() == number for mask, number in numbers)
     ]
 
 

@@ -153,12 +153,12 @@ class FillInTable(Table):
         elif num_wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
-            return SolverResult(values=[float(right) for right in is_right], bound=1.0)
+            return SolverResult(values=[float(flag) for flag in is_right], bound=1.0)
         is_best = [
-            right and forced_values is not None and forced_values.get(cell) == value + 1
-            for right, (cell, value) in zip(is_right, moves, strict=True)
+            flag and forced_values is not None and forced_values.get(cell) == value + 1
+            for flag, (cell, value) in zip(is_right, moves, strict=True)
         ]
-        values = [value_if_right if right else value_if_wrong for right in is_right]
+        values = [value_if_right if flag else value_if_wrong for flag in is_right]
         return SolverResult(values=values, best=is_best if any(is_best) else None)
 
 

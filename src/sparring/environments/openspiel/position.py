@@ -36,13 +36,13 @@ class Event(NamedTuple):
 
 def pick_outcome(outcomes: list[tuple[int, float]], uniform: float) -> int:
     """Return the outcome for a uniform number in [0, 1), by its cumulative probability."""
-    last = outcomes[-1][0]
+    last_index = outcomes[-1][0]
     for index, probability in outcomes:
         uniform -= probability
         if uniform < 0.0:
             return index
-        last = index if probability > 0.0 else last
-    return last  # rounding: the probabilities sum to slightly less than one
+        last_index = index if probability > 0.0 else last_index
+    return last_index  # rounding: the probabilities sum to slightly less than one
 
 
 def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:

@@ -213,7 +213,7 @@ def completion(game: Environment, episode: Episode) -> float:
     if name == "sudoku":
         return float((len(table.moves) - table.mistakes) / table.blanks)
     if name == "minesweeper":
-        return float(len(table.opened) / (table.cells - table.mines))
+        return float(len(table.open_cells) / (table.cells - table.mines))
     if name != "sokoban":
         raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
     initial_moves, remaining_moves = moves_left(table)

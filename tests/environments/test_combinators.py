@@ -271,7 +271,7 @@ def play_attempt_and_read_news(cards, *moves, seat=0, players=2, **options):
     state = rules.inner.state_of(rules.inner.first_node())
     for card in cards:
         state.apply_index("JQKA".index(card))
-    episode.play = episode.first = state
+    episode.play = episode.first_play = state
     for move in moves:
         episode.step({episode.due()[0]: move})
     news = episode.news[seat]

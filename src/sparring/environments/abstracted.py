@@ -23,7 +23,7 @@ from sparring.environments.base import Play, close_play
 
 __all__ = ["NAME", "AbstractedEnvironment", "AbstractedPlay", "Gist", "fill_names", "kind_of"]
 
-NAME = "@"  # placeholder of a player's name in a sentence
+NAME = "@"  # placeholder of a player's name in a statement
 
 
 class Gist(NamedTuple):
@@ -55,12 +55,12 @@ def kind_of(rules: Any, play: Play, seat: int) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def fill_names(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return sentences with ``NAME`` replaced by each name; sentences without ``NAME`` stay."""
+def fill_names(statements: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each statement once per name, with the name in place of ``NAME``, if it has one."""
     return tuple(
-        line.replace(NAME, name)
-        for line in sentences
-        for name in (names if NAME in line else ("",))
+        statement.replace(NAME, name)
+        for statement in statements
+        for name in (names if NAME in statement else ("",))
     )
 
 
@@ -69,12 +69,12 @@ class AbstractedEnvironment:
 
     Args:
         inner: the full environment.
-        statements: the list of statements for each kind; kinds without a list keep their actions.
+        statements: kind -> its statements; kinds that are missing keep their actions.
     """
 
     def __init__(self, inner: Any, statements: Mapping[str, Sequence[str]]) -> None:
         self.inner = inner
-        self.statements = {kind: tuple(lines) for kind, lines in statements.items()}
+        self.statements = {kind: tuple(texts) for kind, texts in statements.items()}
         self.name, self.roles, self.num_seats = inner.name, inner.roles, inner.num_seats
 
     def openings(self) -> tuple[tuple[float, AbstractedPlay], ...]:
@@ -119,7 +119,7 @@ class AbstractedPlay:
         return gist
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the statements of the kind, or the actions of the full environment."""
+        """Return the statements for the seat's decision, else the full environment's actions."""
         statements = self.rules.statements.get(kind_of(self.rules.inner, self.inner, seat), ())
         if hasattr(self.inner, "legal_names"):
             statements = fill_names(statements, tuple(self.inner.legal_names(seat)))

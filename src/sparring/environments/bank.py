@@ -13,9 +13,9 @@ from typing import Any
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
-# initial states in the other bank: so many that hundreds of evaluation plays rarely repeat one
+# size of the other bank, large enough that hundreds of evaluation plays rarely repeat a state
 OTHER_BANK_SIZE = 1000
-BANKS = 2**31  # number of banks, numbered from 0
+BANKS = 2**31  # number of banks; they are numbered from 0
 
 __all__ = ["BANKS", "OTHER_BANK_SIZE", "Bank", "is_banked"]
 
@@ -29,7 +29,7 @@ class Bank(Environment):
     """Base of environments whose initial states are drawn from a bank.
 
     A subclass defines ``start(number)``, which returns a hashable initial state and draws random
-    numbers only from ``bank_stream(number)``. The initial state of a play is its ``start``.
+    numbers only from ``bank_stream(number)``. A play keeps its initial state as ``play.start``.
 
     Attributes:
         bank: number of the bank.
@@ -51,7 +51,7 @@ class Bank(Environment):
         return Stream.from_seed(self.bank).child(type(self).__name__).child(number)
 
     def draw_start(self, stream: Stream) -> Hashable:
-        """Return the initial state of a play whose chance is ``stream``."""
+        """Return the initial state of a play that draws its chance from ``stream``."""
         return self.start(stream.child("start").integer(0, getattr(self, self.size_option)))
 
     def start_of(self, play: Any) -> Hashable:

@@ -211,7 +211,7 @@ class Environment(Protocol):
         min_utility: the least return of a seat.
         max_utility: the greatest return of a seat.
         utility_sum: sum of the returns of all seats; None: the sum varies.
-        zero_sum: whether this sum is 0.
+        zero_sum: whether the sum of the returns is 0.
         cooperative: whether all seats get the same return.
         teams: [num_seats] a name or number per seat, equal for seats that win together. None:
             every seat plays for itself, or all together if ``cooperative`` is true.
@@ -441,12 +441,12 @@ class HasCorrection(Protocol):
     """An environment with its own error notice after an illegal reply."""
 
     def correction(self, play: Any, action: str | None, played: str | None = None, /) -> str:
-        """Return the error notice; ``played``: the random action in place of the reply."""
+        """Return the error notice; ``played``: the random action that replaced the reply."""
 
 
 @runtime_checkable
 class PartnerPlay(Protocol):
-    """A play with a scripted partner, which the player ``house`` lets act in any seat."""
+    """A play with a scripted partner; the player ``house`` replies as this partner."""
 
     def house(self, seat: int, stream: Stream) -> str:
         """Return the partner's reply in a seat that is due."""
@@ -742,7 +742,7 @@ def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the number of the side of each seat, [num_seats]; a side is one player's seats."""
+    """Return the player's number of each seat, [num_seats]; seats with one player are a side."""
     sides = seats_by_player(teams)
     side_number = {seat: number for number, side in enumerate(sides) for seat in side}
     return tuple(side_number[seat] for seat in range(len(teams)))
@@ -755,16 +755,16 @@ def seats_by_player(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 TYPE_NAMES: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
-CACHED_SPEC = "_spec_of"  # attribute of a game with the pair (key, spec)
+SPEC_ATTRIBUTE = "_spec_of"  # a game keeps the pair (key, spec) in this attribute
 
 
 def spec_of(game: Environment) -> EnvironmentSpec | None:
-    """Return the spec from which ``make_game`` rebuilds a game; None if it did not make it."""
+    """Return the spec from which ``make_game`` rebuilds a game; None: it was made otherwise."""
     made_by = game.made_by
     if made_by is None:
         return None
     key = (id(made_by), game.illegal, game.name)
-    cache_entry = vars(game).get(CACHED_SPEC) if hasattr(game, "__dict__") else None
+    cache_entry = vars(game).get(SPEC_ATTRIBUTE) if hasattr(game, "__dict__") else None
     if cache_entry is not None and cache_entry[0] == key:
         spec: EnvironmentSpec = cache_entry[1]
         return spec
@@ -777,7 +777,7 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
         version=version_of(game),
     )
     if hasattr(game, "__dict__"):
-        vars(game)[CACHED_SPEC] = (key, spec)
+        vars(game)[SPEC_ATTRIBUTE] = (key, spec)
     return spec
 
 

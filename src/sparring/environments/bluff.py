@@ -44,7 +44,8 @@ class Bluff(Environment):
 
         P(claim | high card) = 1,   P(claim | low card) = b / (2 + b),   P(call) = 2 / (2 + b)
 
-    The speaker wins b / (2 + b) on average: with stake 1, 1/3 with 1/3 lies and 2/3 calls.
+    The speaker wins b / (2 + b) on average. With stake 1 it wins 1/3, lies in
+    1/3 of the cases with the low card, and is called in 2/3.
     Pitfalls: each card has ``phrases`` words of equal meaning; learning players may give them
     different meanings. With ``speech: free`` a text claims the card of its last word that means a
     card, or the low card without such a word. Exact figures need ``speech: words``. With the high
@@ -109,12 +110,12 @@ class BluffPlay(PaintedPlay):
         if not self.done:
             return (0.0, 0.0)
         if len(self.replies) == 1:
-            gain = -1.0
+            payoff = -1.0
         elif self.replies[1] == "believe":
-            gain = 1.0
+            payoff = 1.0
         else:
-            gain = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
-        return (gain, -gain)
+            payoff = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
+        return (payoff, -payoff)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (len(self.replies),)
@@ -143,17 +144,17 @@ class BluffPlay(PaintedPlay):
             hint = "" if rules.speech == "words" else " You may use any words of your own."
             ask = f"What do you say? Claim one of: {', '.join(rules.claims)}.{hint}"
             return Observation(
-                prompt=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
+                prompt=f"{self._rules_text()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
         claim = self.replies[0] if self.replies else ""
         key = f"{role} heard {claim}"
         if rules.brief:
             return Observation(prompt=key, key=key)
         ask = "Do you believe it or call? Reply with exactly one of: believe, call."
-        prompt = f"{self._rules()}\n\nYou are listener. The speaker says: {claim}"
+        prompt = f"{self._rules_text()}\n\nYou are listener. The speaker says: {claim}"
         return Observation(prompt=prompt, ask=ask, key=key)
 
-    def _rules(self) -> str:
+    def _rules_text(self) -> str:
         call_payoff = f"{1 + self.rules.stake:g}"
         return (
             "We play one round of bluff. The speaker has a card, high or low, both equally likely, "

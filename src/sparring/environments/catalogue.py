@@ -101,14 +101,14 @@ def configured_game(section: EnvironmentConfig) -> Environment:
 
 
 def another_bank(game: Environment) -> Environment | None:
-    """Return the environment with another bank, which may share a few states; None: no other."""
+    """Return the environment with another, mostly different bank; None: there is no other."""
     with environment_call(game):
         options = cast(HasOtherBank, game).other_bank()
-    return None if options is None or game.made_by is None else same_game(game, options)
+    return None if options is None or game.made_by is None else with_options(game, options)
 
 
-def same_game(game: Environment, options: Mapping[str, Any]) -> Environment:
-    """Return an environment with other options, and the name and illegal rule of ``game``."""
+def with_options(game: Environment, options: Mapping[str, Any]) -> Environment:
+    """Return a copy of ``game`` with other options, but the same name and illegal rule."""
     game_copy = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
     game_copy.name, game_copy.illegal = game.name, game.illegal
     return game_copy

@@ -62,7 +62,8 @@ class CodeWordsPosition(NamedTuple):
         if not self.guesses:
             return 0.0, 0.0
         first, second = (
-            points - leak * loss for points, loss in zip(self.understood, self.leaked, strict=True)
+            is_understood - leak * is_leaked
+            for is_understood, is_leaked in zip(self.understood, self.leaked, strict=True)
         )
         return first - second, second - first
 
@@ -76,12 +77,12 @@ def deals(num_words: int) -> tuple[Deal, ...]:
 
 
 def encode_word(word: int, key: int, num_words: int) -> int:
-    """Return the number of the clue for a secret word by a key."""
+    """Return the number of the clue that stands for a secret word under a key."""
     return (word + key) % num_words
 
 
 def decode_word(clue: int, key: int, num_words: int) -> int:
-    """Return the number of the secret word for a clue by a key."""
+    """Return the number of the secret word that a clue stands for under a key."""
     return (clue - key) % num_words
 
 
@@ -177,7 +178,7 @@ class CodeWords(Environment):
     Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
     understood by its guesser, L_t is 1 if the other team's guesser names its word:
         payoff of a = (U_a - leak L_a) - (U_b - leak L_b) = -payoff of b
-    The exact gain of one team, or of one seat, if all others keep a convention and it does not:
+    Exact gain of one team, or of one seat, that leaves a convention which all others keep:
         convention                                                       team          seat
         key: say word s + k (mod K), read every word x as x - k          0             0
         key, and read the other team's words literally                   leak / K      0
@@ -270,7 +271,7 @@ class CodeWordsPlay(PaintedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """The payoff of each seat's team."""
-        return _by_seat(self.position.payoffs(self.rules.leak))
+        return _values_by_seat(self.position.payoffs(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
         if self.done:
@@ -320,16 +321,16 @@ class CodeWordsPlay(PaintedPlay):
             self.position = position._replace(clues=(first, second))
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return four indicators for the team of each seat, [num_seats] each, after the play."""
+        """Return four figures: 1.0 or 0.0 for the team of each seat, [num_seats]."""
         position, num_words = self.position, len(self.rules.words)
         (deal, clues, _) = position
-        rows = list(zip(deal.secret, deal.key, clues, strict=True))
+        team_rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
-            "understood": _by_seat(position.understood),
-            "leaked": _by_seat(position.leaked),
-            "clear": _by_seat([word == clue for word, _, clue in rows]),
-            "by_key": _by_seat(
-                [encode_word(word, key, num_words) == clue for word, key, clue in rows]
+            "understood": _values_by_seat(position.understood),
+            "leaked": _values_by_seat(position.leaked),
+            "clear": _values_by_seat([word == clue for word, _, clue in team_rows]),
+            "by_key": _values_by_seat(
+                [encode_word(word, key, num_words) == clue for word, key, clue in team_rows]
             ),
         }
 
@@ -345,14 +346,14 @@ class CodeWordsPlay(PaintedPlay):
         rules, position = self.rules, self.position
         payoffs = position.payoffs(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
-        order = (0, 2, 1, 3)  # seats in the picture, a team in each column
+        order = (0, 2, 1, 3)  # seats by place in the picture, with a team in each column
         names = [roles[player] for player in order]
         colours = [seat_colour(player // 2) for player in order]
         seats(
             canvas,
             names,
             [order.index(player) for player in due],
-            _words_by_place(position, words),
+            _replies_by_place(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
@@ -383,7 +384,7 @@ class CodeWordsPlay(PaintedPlay):
                     if knows_secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        replies = _words_by_place(position, words)
+        replies = _replies_by_place(position, words)
         parts += [f"{roles[(0, 2, 1, 3)[index]]} said {word}." for index, word in replies.items()]
         return " ".join(parts)
 
@@ -391,11 +392,12 @@ class CodeWordsPlay(PaintedPlay):
         return CodeWordsPlay(self.rules, self.position)
 
 
-def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
+def _values_by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(team_values[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+def _replies_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+    """Return the replies so far, by place of the seat in the picture."""
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"

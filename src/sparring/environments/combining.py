@@ -126,7 +126,7 @@ class CombinedEnvironment(Environment):
 
     def start_of(self, play: Any) -> Any:
         """Return the initial state of the first play."""
-        return self.inner.start_of(play.first)
+        return self.inner.start_of(play.first_play)
 
     def starts(self) -> frozenset[Any] | None:
         """Return the initial states of the wrapped environment's bank."""
@@ -148,12 +148,12 @@ class CombinedPlay(PaintedPlay):
     Attributes:
         rules: the combined environment.
         play: the current play of the wrapped environment.
-        first: the first play of the wrapped environment.
-        news: text for each seat to put before the play's observation.
+        first_play: the first play of the wrapped environment.
+        news: seat -> text that is put before its next observation.
     """
 
     def __init__(self, rules: Any, play: Any) -> None:
-        self.rules, self.play, self.first = rules, play, play
+        self.rules, self.play, self.first_play = rules, play, play
         self.news: dict[int, str] = {}
         self.has_open_play = True
 
@@ -169,7 +169,7 @@ class CombinedPlay(PaintedPlay):
         return tuple(self.play.returns)
 
     def inner_seat(self, seat: int) -> int:
-        """Return the seat of the current play for which a seat acts, here the same seat."""
+        """Return the seat of the current play for which a seat acts; here the seat itself."""
         return seat
 
     def due(self) -> tuple[int, ...]:
@@ -194,7 +194,7 @@ class CombinedPlay(PaintedPlay):
         return random_reply(self.play, seat, self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return the news and then the current play's observation."""
+        """Return the current play's observation, with the seat's news before it."""
         observation: Observation = self.play.observe(seat)
         return with_news(observation, self.news.get(seat, ""), self.rules.brief)
 

@@ -1,6 +1,6 @@
 """Environments that are not OpenSpiel games: required attributes and error messages.
 
-Policies can be trained in such an environment; their measure is the mean return in matches. Exact
+Policies can learn in such an environment; a policy's measure is its mean return in matches. Exact
 figures, oracles and solvers need searchable rules: without them a note replaces the figure, or an
 error names the environment.
 """
@@ -39,7 +39,7 @@ SLOT = "sparring.environments."
 class environment_call(PluginCall):
     """A context for calls to an environment or its plays, each with a time limit.
 
-    Setting ``now`` restarts the time for the next call.
+    A new value of ``now`` restarts the time limit for the next call.
 
     Args:
         game: the environment.
@@ -61,10 +61,10 @@ class environment_call(PluginCall):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        missing = lacking_error(error) if isinstance(error, AttributeError) else None
-        super().__exit__(error_type, missing or error, trace)
-        if missing is not None:
-            raise missing from error
+        attribute_error = lacking_error(error) if isinstance(error, AttributeError) else None
+        super().__exit__(error_type, attribute_error or error, trace)
+        if attribute_error is not None:
+            raise attribute_error from error
 
 
 def words_of(game: Environment) -> tuple[str, ...]:
@@ -100,11 +100,11 @@ def complete_environment(name: str, game: Any) -> Environment:
     """
     if is_searchable(game):
         return game
-    missing = [attribute for attribute in REQUIRED if not hasattr(game, attribute)]
-    if missing:
+    missing_names = [attribute for attribute in REQUIRED if not hasattr(game, attribute)]
+    if missing_names:
         raise GameError(
-            f"Environment {name!r} ({_type_of(game)}) lacks {', '.join(missing)}; Environment in "
-            "sparring/environments/base.py describes each attribute."
+            f"Environment {name!r} ({_type_of(game)}) lacks {', '.join(missing_names)}; "
+            "Environment in sparring/environments/base.py describes each attribute."
         )
     roles = game.roles
     if (
@@ -130,7 +130,7 @@ def complete_environment(name: str, game: Any) -> Environment:
 
 
 def lacking_error(error: AttributeError) -> GameError | None:
-    """Return an error that names the attribute that an environment or its play lacks.
+    """Return an error that names an attribute which an environment or its play lacks.
 
     The result is None for an error about another object, and for a bug in the environment's code.
     """

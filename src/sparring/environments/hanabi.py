@@ -58,8 +58,8 @@ class HanabiStep:
         target: the seat that gets a hint.
         card: the card played or discarded.
         is_playable: whether the played card fitted a stack.
-        hinted: positions of the cards to which the hint points.
-        new_card: the card drawn afterwards.
+        positions: positions in the hand of the cards to which the hint points.
+        new_card: the card drawn after the action.
     """
 
     event: Event
@@ -67,13 +67,13 @@ class HanabiStep:
     target: int = -1
     card: str = ""
     is_playable: bool = False
-    hinted: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
     new_card: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
 class HanabiTable:
-    """The table after all events; ``hints``: [colour, rank] by seat and card, "?" if unknown."""
+    """The table after all events; ``hints``: each card's [colour, rank] as told, else "?"."""
 
     first_hands: list[list[str]]
     hands: list[list[str]]
@@ -119,15 +119,15 @@ def _deal_card(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
 
 
 def _apply_action(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
-    kind, argument, value = sizes.action(event.action)
+    kind, argument, hint = sizes.action(event.action)
     step = HanabiStep(event=event, kind=kind)
     if kind == "tell":
         step.target = (event.player + argument) % sizes.players
-        step.hinted = tuple(
-            position for position, card in enumerate(table.hands[step.target]) if value in card
+        step.positions = tuple(
+            position for position, card in enumerate(table.hands[step.target]) if hint in card
         )
-        for position in step.hinted:
-            table.hints[step.target][position][value.isdigit()] = value
+        for position in step.positions:
+            table.hints[step.target][position][hint.isdigit()] = hint
         table.information -= 1
         return step
     step.card = table.hands[event.player].pop(argument)
@@ -191,15 +191,15 @@ class Hanabi(Game):
             words.append(hint if kind == "tell" else f"{kind}{argument + 1}")
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
-        self.rules = _rules(sizes)
+        self.rules = _rules_text(sizes)
         self._cached_table: tuple[tuple[Event, ...], HanabiTable] | None = None
 
     def table(self, state: State) -> HanabiTable:
         """Return the table of ``state``; the latest table is cached for text and key."""
-        cached = self._cached_table
-        if cached is None or cached[0] is not state.trail:
-            cached = self._cached_table = (state.trail, replay(self.sizes, state.trail))
-        return cached[1]
+        cache_entry = self._cached_table
+        if cache_entry is None or cache_entry[0] is not state.trail:
+            cache_entry = self._cached_table = (state.trail, replay(self.sizes, state.trail))
+        return cache_entry[1]
 
     def private_words(self) -> tuple[str, ...]:
         names = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
@@ -210,9 +210,9 @@ class Hanabi(Game):
         return float(state.returns[seat])
 
     def key(self, state: State, seat: int) -> str:
-        """Return everything that the seat saw and did, as OpenSpiel has no such key."""
+        """Return all cards that the seat saw and all actions; OpenSpiel has no such key."""
         table = self.table(state)
-        parts = [self._brief(step, seat, 0) for step in table.steps]
+        parts = [self._brief_text(step, seat, 0) for step in table.steps]
         return " ".join([self._first_hands(table, seat), *parts])
 
     def private(self, state: State, seat: int) -> str:
@@ -233,22 +233,24 @@ class Hanabi(Game):
             for step in self.table(state).steps
             if step.event.ply >= since - (step.event.player == seat)
         ]
-        describe_step = self._brief if self.brief else self._full
+        describe_step = self._brief_text if self.brief else self._full_text
         return [text for step in steps if (text := describe_step(step, seat, since))]
 
-    def _brief(self, step: HanabiStep, seat: int, since: int) -> str:
+    def _brief_text(self, step: HanabiStep, seat: int, since: int) -> str:
         is_own = step.event.player == seat
         parts = [] if is_own and since else [self.words[step.event.action]]
         if self.num_seats > 2 and not is_own:
             parts.insert(0, self.roles[step.event.player])
         if step.kind == "tell":
-            return " ".join([*parts, *(str(index + 1) for index in step.hinted)]) if parts else ""
+            return (
+                " ".join([*parts, *(str(index + 1) for index in step.positions)]) if parts else ""
+            )
         parts.append(step.card)
         if step.kind == "play":
             parts.append("ok" if step.is_playable else "miss")
         return " ".join(parts if is_own or not step.new_card else [*parts, step.new_card])
 
-    def _full(self, step: HanabiStep, seat: int, since: int) -> str:
+    def _full_text(self, step: HanabiStep, seat: int, since: int) -> str:
         is_own, word = step.event.player == seat, self.words[step.event.action]
         if step.kind == "tell" and is_own and since:
             return ""
@@ -259,7 +261,7 @@ class Hanabi(Game):
                 if step.target == seat
                 else f"the hand of {self.roles[step.target]!r}"
             )
-            numbers = _card_numbers(step.hinted)
+            numbers = _card_numbers(step.positions)
             return f"{subject} chose {word}, which points at {numbers} of {owner}."
         result = " and it fitted" if step.is_playable else " and it did not fit"
         outcome = "" if step.kind == "discard" else result
@@ -300,17 +302,17 @@ class Hanabi(Game):
     def describe(self, state: State, seat: int | None) -> str:
         table, roles = self.table(state), self.roles
         stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
-        hands = [
+        sentences = [
             f"Stacks {stacks}; {table.information} hints, {table.lives} lives and {table.deck} "
             "cards in the deck are left."
         ]
         for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
             if seat == owner:
                 hints = " ".join("".join(marks) for marks in table.hints[owner])
-                hands.append(f"{role} knows of its own hand: {hints}.")
+                sentences.append(f"{role} knows of its own hand: {hints}.")
             else:
-                hands.append(f"{role} holds {' '.join(hand)}.")
-        text = " ".join(hands)
+                sentences.append(f"{role} holds {' '.join(hand)}.")
+        text = " ".join(sentences)
         parts = (self.due_text(state), self.last_move(state), text, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
@@ -337,7 +339,7 @@ def _card_numbers(positions: tuple[int, ...]) -> str:
     return f"card{'s' if len(positions) != 1 else ''} {numbers or 'none'}"
 
 
-def _rules(sizes: HanabiSizes) -> str:
+def _rules_text(sizes: HanabiSizes) -> str:
     colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
     hint = (
         "tell-R or tell-1"

@@ -1,8 +1,8 @@
 """User-defined environments as trees of histories, which exact solvers can walk.
 
-An environment needs ``openings()``, every possible initial play with its probability, and no chance
-afterwards; its plays must be ``Cloneable``, and every seat must choose from a list. Seats that are
-due at once move one by one in the tree, without seeing each other's moves.
+The environment needs ``openings()``, every possible initial play with its probability. Later there
+is no chance. The plays are ``Cloneable``, and every seat chooses from a list. In the tree, seats
+that are due at once move one by one, without seeing each other's moves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparring.environments.base import Environment, GameRules, HasOpenings, is_s
 
 
 def tree_of(game: Environment) -> GameRules | None:
-    """Return a game over OpenSpiel itself, else its ``HistoryTree``, or None if it has no tree."""
+    """Return a game's tree: itself over OpenSpiel, else a ``HistoryTree``; None: no tree."""
     if is_searchable(game):
         return game
     return HistoryTree(game) if isinstance(game, HasOpenings) else None
@@ -86,8 +86,8 @@ class History:
     @property
     def seat(self) -> int:
         """The first seat that is due and has not moved."""
-        first: int = min(set(self.play.due()) - set(self.moves))
-        return first
+        first_due: int = min(set(self.play.due()) - set(self.moves))
+        return first_due
 
     def current_player(self) -> int:
         """Return the seat to move; -1 if no seat moves."""
@@ -157,7 +157,7 @@ class HistoryView:
         return self.node.plies
 
     def observe(self, seat: int, since: int) -> Observation:
-        """Return the new observation of the seat; ``since`` has no effect."""
+        """Return the seat's new observation; ``since`` has no effect in these trees."""
         observation: Observation = self.node.play.observe(seat)
         return observation
 

@@ -72,14 +72,18 @@ class KuhnPoker(Game):
 
     def shown(self, state: State, seat: int) -> str:
         """Return the other players' cards at a show-down, for a seat that has not folded."""
-        active = [player for player in range(self.num_seats) if not self._has_folded(state, player)]
-        if seat not in active:
+        if self._has_folded(state, seat):
             return ""
-        hands = [(self.roles[player], self.cards[state.trail[player].action]) for player in active]
-        others = [(role, card) for role, card in hands if role != self.roles[seat]]
-        if self.brief:  # with two seats the role is left out
-            return " ".join(card if self.num_seats == 2 else f"{r} {card}" for r, card in others)
-        return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
+        other_hands = [
+            (role, self.cards[state.trail[player].action])
+            for player, role in enumerate(self.roles)
+            if player != seat and not self._has_folded(state, player)
+        ]
+        if self.brief and self.num_seats == 2:  # the role is left out
+            return " ".join(card for _, card in other_hands)
+        if self.brief:
+            return " ".join(f"{role} {card}" for role, card in other_hands)
+        return " ".join(f"{role} held the {NAMES[card]}." for role, card in other_hands)
 
     def _has_folded(self, state: State, seat: int) -> bool:
         bettors = {

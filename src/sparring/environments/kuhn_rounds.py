@@ -19,8 +19,8 @@ NAME = "kuhn_rounds"  # the name registered with OpenSpiel
 CHECK, BET, CALL, FOLD = range(4)
 ACTIONS = ("check", "bet", "call", "fold")
 CARDS = ("J", "Q", "K")
-# legal actions by the actions of the round so far
-LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
+# actions of the round so far -> legal actions
+MOVES = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
 
 
 class PokerRound(NamedTuple):
@@ -33,7 +33,7 @@ class PokerRound(NamedTuple):
     @property
     def is_over(self) -> bool:
         """Whether the round has ended."""
-        return bool(self.actions) and self.actions not in LEGAL
+        return bool(self.actions) and self.actions not in MOVES
 
     @property
     def seat(self) -> int:
@@ -51,7 +51,7 @@ class PokerRound(NamedTuple):
             action in (BET, CALL) for action in self.actions[(seat - self.starter) % 2 :: 2]
         )
 
-    def gain(self) -> int:
+    def net_chips(self) -> int:
         """Return the chips that seat 0 wins in this round (below 0: loses); 0 before the end."""
         if not self.is_over:
             return 0
@@ -74,52 +74,52 @@ class KuhnOptions:
 class KuhnTable(Table):
     """A position: all rounds so far, and seat 0's net chips from finished rounds."""
 
-    total: int  # number of rounds of the game
+    num_rounds: int  # number of rounds of the game
     outcome: str
     rounds: tuple[PokerRound, ...] = (PokerRound(0),)
     chips: int = 0
 
     @property
     def player(self) -> int:
-        current = self.rounds[-1]
-        if len(current.cards) < 2:
+        this_round = self.rounds[-1]
+        if len(this_round.cards) < 2:
             return CHANCE
-        return TERMINAL if current.is_over else current.seat
+        return TERMINAL if this_round.is_over else this_round.seat
 
     def legal(self) -> list[int]:
-        return LEGAL[self.rounds[-1].actions]
+        return MOVES[self.rounds[-1].actions]
 
     def draws(self) -> list[int]:
         return [card for card in range(len(CARDS)) if card not in self.rounds[-1].cards]
 
     def after(self, index: int) -> KuhnTable:
-        *earlier, current = self.rounds
-        if len(current.cards) < 2:
-            return replace(self, rounds=(*earlier, current._replace(cards=(*current.cards, index))))
-        current = current._replace(actions=(*current.actions, index))
-        rounds = (*earlier, current)
-        if current.is_over and len(rounds) < self.total:
-            rounds = (*rounds, PokerRound(1 - current.starter))
-        return replace(self, rounds=rounds, chips=self.chips + current.gain())
+        *earlier_rounds, this_round = self.rounds
+        if len(this_round.cards) < 2:
+            this_round = this_round._replace(cards=(*this_round.cards, index))
+            return replace(self, rounds=(*earlier_rounds, this_round))
+        this_round = this_round._replace(actions=(*this_round.actions, index))
+        rounds = (*earlier_rounds, this_round)
+        if this_round.is_over and len(rounds) < self.num_rounds:
+            rounds = (*rounds, PokerRound(1 - this_round.starter))
+        return replace(self, rounds=rounds, chips=self.chips + this_round.net_chips())
 
     def returns(self) -> list[float]:
-        """Return the chips won so far; for other outcomes 0, and at the end 1, 0 or -1."""
+        """Return the chips won so far; with other outcomes 0, but at the end 1, 0 or -1."""
         value = self.chips
         if self.outcome != "chips":
             if self.player != TERMINAL:
                 return [0.0, 0.0]
-            value = self.rounds[-1].gain() if self.outcome == "last_round" else value
+            value = self.rounds[-1].net_chips() if self.outcome == "last_round" else value
             value = (value > 0) - (value < 0)
         return [float(value), float(-value)]
 
     def rewards(self) -> list[float]:
-        """Return the payoffs of the last action of a seat."""
+        """Return the payoffs of the last action, by seat."""
         if self.outcome != "chips":
             return self.returns()
         rounds = self.rounds
-        chips = (
-            rounds[-2].gain() if len(rounds) > 1 and not rounds[-1].actions else rounds[-1].gain()
-        )
+        paid_round = rounds[-2] if len(rounds) > 1 and not rounds[-1].actions else rounds[-1]
+        chips = paid_round.net_chips()
         return [float(chips), float(-chips)]
 
     def name_of(self, player: int, index: int) -> str:
@@ -129,9 +129,11 @@ class KuhnTable(Table):
         """Return the seat's cards, all actions, and the other seat's cards that were shown."""
         parts = []
         for poker_round in self.rounds:
-            other = f">{CARDS[poker_round.cards[1 - seat]]}" if poker_round.has_showdown else ""
+            shown_card = (
+                f">{CARDS[poker_round.cards[1 - seat]]}" if poker_round.has_showdown else ""
+            )
             card = _cards_text(poker_round.cards[seat : seat + 1])
-            parts.append(f"{card}{_actions_text(poker_round)}{other}")
+            parts.append(f"{card}{_actions_text(poker_round)}{shown_card}")
         return f"{seat}:{'/'.join(parts)}"
 
     def __str__(self) -> str:
@@ -145,14 +147,14 @@ class KuhnTable(Table):
 def rules(options: KuhnOptions) -> Rules:
     """Return the numbers of actions and turns of the game, its payoffs and its first table."""
     rounds, outcome = options.rounds, options.outcome
-    largest = 2.0 * rounds if outcome == "chips" else 1.0
+    largest_payoff = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
         opening=KuhnTable(rounds, outcome),
         actions=len(ACTIONS),
         outcomes=len(CARDS),
         length=3 * rounds,
-        least=-largest,
-        most=largest,
+        least=-largest_payoff,
+        most=largest_payoff,
         utility="zero_sum",
         stepwise=outcome == "chips",
     )
@@ -254,29 +256,29 @@ class KuhnRounds(Game):
         card = CARDS[poker_round.cards[1 - seat]]
         if self.brief:
             return [f"{SHOWS} {card}"] if poker_round.has_showdown else []
-        gain = poker_round.gain() if seat == 0 else -poker_round.gain()
+        chips = poker_round.net_chips() if seat == 0 else -poker_round.net_chips()
         reveal = f"The other player shows the {NAMES[card]}. " if poker_round.has_showdown else ""
-        return [f"{reveal}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
+        return [f"{reveal}You {'win' if chips > 0 else 'lose'} {abs(chips)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
         chips = table.chips if seat == 0 else -table.chips
         chips_text = f"Chips you have won or lost in all rounds so far: {chips:+d}."
-        current = table.rounds[-1]
-        if current.is_over:
+        this_round = table.rounds[-1]
+        if this_round.is_over:
             return chips_text
         return (
-            f"{chips_text} Chips in the pot: {current.bets(seat)} from you, "
-            f"{current.bets(1 - seat)} from the other player."
+            f"{chips_text} Chips in the pot: {this_round.bets(seat)} from you, "
+            f"{this_round.bets(1 - seat)} from the other player."
         )
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the seat's card in the current round."""
-        current = state.table.rounds[-1]
+        this_round = state.table.rounds[-1]
         return (
             ""
-            if current.is_over or len(current.cards) <= seat
-            else f"Your card: {NAMES[CARDS[current.cards[seat]]]}."
+            if this_round.is_over or len(this_round.cards) <= seat
+            else f"Your card: {NAMES[CARDS[this_round.cards[seat]]]}."
         )
 
     def revealed(self, state: State) -> str:
@@ -289,45 +291,45 @@ class KuhnRounds(Game):
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
-        *earlier, current = position.rounds
-        pot = "" if current.is_over else f"pot {current.bets(0)} + {current.bets(1)}"
-        heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
+        *earlier_rounds, this_round = position.rounds
+        pot = "" if this_round.is_over else f"pot {this_round.bets(0)} + {this_round.bets(1)}"
+        heading(canvas, f"Round {len(position.rounds)} of {position.num_rounds}", pot)
         for player, role in enumerate(roles):
-            card = Card(_visible_card(current, player, seat))
+            card = Card(_visible_card(this_round, player, seat))
             cards(canvas, role, [card], colour=seat_colour(player), height=50)
-        if current.actions:
-            colours = [seat_colour((current.starter + turn) % 2) for turn in (0, 1)]
+        if this_round.actions:
+            colours = [seat_colour((this_round.starter + turn) % 2) for turn in (0, 1)]
             strip(
                 canvas,
-                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(current.actions)],
+                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(this_round.actions)],
             )
         else:
-            paragraph(canvas, f"{roles[current.starter]} acts first.", colour="dim")
-        if earlier:
-            num_hidden = max(0, len(earlier) - MAX_DRAWN_ROUNDS)
+            paragraph(canvas, f"{roles[this_round.starter]} acts first.", colour="dim")
+        if earlier_rounds:
+            num_hidden = max(0, len(earlier_rounds) - MAX_DRAWN_ROUNDS)
             heading(canvas, "Rounds before", f"{num_hidden} more" if num_hidden else "")
             rows = [("", *roles, "actions", roles[0])]
-            for number, poker_round in enumerate(earlier[num_hidden:], start=num_hidden + 1):
+            for number, poker_round in enumerate(earlier_rounds[num_hidden:], start=num_hidden + 1):
                 hands = (_visible_card(poker_round, player, seat) or "?" for player in (0, 1))
                 action_words = " ".join(ACTIONS[action] for action in poker_round.actions)
-                rows.append((str(number), *hands, action_words, f"{poker_round.gain():+d}"))
+                rows.append((str(number), *hands, action_words, f"{poker_round.net_chips():+d}"))
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
-        current = position.rounds[-1]
+        this_round = position.rounds[-1]
         hands = [
             f"{role} holds {card}."
             for player, role in enumerate(roles)
-            if (card := _visible_card(current, player, seat))
+            if (card := _visible_card(this_round, player, seat))
         ]
         action_words = ", ".join(
-            f"{roles[(current.starter + turn) % 2]} {ACTIONS[action]}"
-            for turn, action in enumerate(current.actions)
+            f"{roles[(this_round.starter + turn) % 2]} {ACTIONS[action]}"
+            for turn, action in enumerate(this_round.actions)
         )
         summary = " ".join(
             [
-                f"Round {len(position.rounds)} of {position.total}.",
+                f"Round {len(position.rounds)} of {position.num_rounds}.",
                 *hands,
                 f"Actions: {action_words or 'none'}.",
                 f"{roles[0]} has won {position.chips:+d} chips so far.",

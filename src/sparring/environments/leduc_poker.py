@@ -74,8 +74,8 @@ class LeducPoker(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the public card, the pot and the betting so far."""
-        public = self._public_cards(state)
-        card = f"Public card: {NAMES[public[0]]}. " if public else ""
+        public_ranks = self._public_cards(state)
+        card = f"Public card: {NAMES[public_ranks[0]]}. " if public_ranks else ""
         chips = ", ".join(
             f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
         )

@@ -20,8 +20,8 @@ class LiarsDice(Game):
     """Liar's dice for 2 seats, with private dice and bids that only rise.
 
     Args:
-        dice: dice per seat, 1 to 5.
-        sides: faces of a die, 2 to 10; the highest is wild.
+        dice: number of dice of each seat, 1 to 5.
+        sides: number of faces of a die, 2 to 10; the highest face counts as any face.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -64,8 +64,8 @@ class LiarsDice(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return the seat's dice, lowest first."""
-        dice = self._faces(state, seat)
-        return dice if self.brief else f"Your dice show: {dice}."
+        faces = self._faces(state, seat)
+        return faces if self.brief else f"Your dice show: {faces}."
 
     def _faces(self, state: State, seat: int) -> str:
         rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
@@ -89,13 +89,13 @@ class LiarsDice(Game):
         self.paint_moves(canvas, state, empty="No bid yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        dice = [
+        texts = [
             f"The dice of {role} show {self._faces(state, player)}."
             for player, role in enumerate(self.roles)
             if seat in (None, player)
         ]
         return " ".join(
-            [self.due_text(state), *dice, self.on_table(state, 0), self.payoff_line(state, seat)]
+            [self.due_text(state), *texts, self.on_table(state, 0), self.payoff_line(state, seat)]
         ).strip()
 
     def revealed(self, state: State) -> str:

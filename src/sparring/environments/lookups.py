@@ -55,7 +55,7 @@ class Library:
 
     @property
     def answer(self) -> int:
-        """The sum of the weights in the question."""
+        """The sum of the weights that the question asks for."""
         return sum(self.weights[entry] for entry in self.entries)
 
     def names(self) -> tuple[str, ...]:
@@ -91,7 +91,9 @@ class Library:
 
 
 @lru_cache(maxsize=4096)
-def library(bank: int, number: int, things: int, largest: int, hops: int, terms: int) -> Library:
+def make_library(
+    bank: int, number: int, things: int, largest: int, hops: int, terms: int
+) -> Library:
     """Return library ``number`` of a bank, which depends only on these arguments."""
     stream = Stream.from_seed(bank).child("lookups").child(number)
     orders = [_random_order(stream.child(kind), 12)[:things] for kind in range(3)]
@@ -127,7 +129,7 @@ class QuestionEnvironment(Environment):
 
     def start(self, number: int) -> Library:
         """Return a library of the bank, with its question."""
-        return library(self.bank, number, **self.sizes)
+        return make_library(self.bank, number, **self.sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
         largest = self.sizes["largest"] * self.sizes["terms"]
@@ -136,7 +138,7 @@ class QuestionEnvironment(Environment):
 
 
 class LookupQuestion(QuestionPlay):
-    """One episode with one question; its initial state is the library."""
+    """The play that ``Lookup`` wraps: one question; the initial state is the library."""
 
     start: Library
 
@@ -152,7 +154,7 @@ class LookupQuestion(QuestionPlay):
             paragraph(canvas, facts, most=16, colour="dim", size=14)
 
     def library(self, seat: int) -> tuple[str, ...]:
-        """Return the documents for the search."""
+        """Return the facts, in which the tool searches as documents."""
         return self.start.documents(self.rules.style)
 
     def observe(self, seat: int) -> Observation:
@@ -200,7 +202,7 @@ class Lookups(Bank, ToolEnvironment):
     """A question for 1 seat that needs several searches in a library and a calculator.
 
     The library holds random facts that no model can know: who owns which box, what is in the box,
-    what the thing weighs. "What is the weight of the thing in Ada's box plus the weight of the
+    how much the thing weighs. "What is the weight of the thing in Ada's box plus the weight of the
     thing in Bob's box?" takes three searches for each term, and a sum. At the start chance draws
     one of ``libraries`` libraries with its question; nothing else is random.
 
@@ -275,7 +277,7 @@ class Lookups(Bank, ToolEnvironment):
 
     def start_of(self, play: ToolPlay) -> Hashable:
         """Return the library with its question."""
-        start: Library = play.first.start
+        start: Library = play.first_play.start
         return start
 
     def start(self, number: int) -> Hashable:
@@ -284,7 +286,7 @@ class Lookups(Bank, ToolEnvironment):
 
 
 class Lookup(ToolPlay):
-    """One episode: a question with tools."""
+    """One episode: a ``LookupQuestion`` with tools."""
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random search, sum or answer made of names and numbers from the prompts."""
@@ -296,7 +298,7 @@ class Lookup(ToolPlay):
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
-        first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
+        first, second = (numbers[stream.integer(index, len(numbers))] for index in (1, 2))
         if self.calls_left(seat) and uniform < 0.85 and self.rules.inner.sizes["terms"] > 1:
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
         return answer_text(first, brief)

@@ -35,7 +35,7 @@ class ChainOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainTable(ChainOptions, Table):
-    """A position: the action ids so far; the id after the colours stops."""
+    """A position: the action ids so far; the id after those of the colours stops the walk."""
 
     path: tuple[int, ...] = ()
 

@@ -21,7 +21,7 @@ class Nim(Game):
 
     The options are those of OpenSpiel. In brief style the title is "nim" in normal play and
     "misere" in misere play, and the first prompt lists the piles: "misere first 1 3 5 7". An action
-    names a pile and the number of stones to take from it: "b2". The pile must have these stones.
+    names a pile and the number of stones to take from it: "b2". The pile must be as large.
 
     The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
     "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". The seat to act loses
@@ -56,7 +56,7 @@ class Nim(Game):
         )
         self.title = "misere" if is_misere else "nim"
         self.sizes = sizes
-        self.rules = _rules(is_misere)
+        self.rules = _rules_text(is_misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
         """Return the current number of stones of each pile."""
@@ -103,7 +103,7 @@ def _piles_in_words(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
 
 
-def _rules(is_misere: bool) -> str:
+def _rules_text(is_misere: bool) -> str:
     result = "loses" if is_misere else "wins"
     return (
         "We play nim. There are piles of stones, named by letters. The players take turns; on "

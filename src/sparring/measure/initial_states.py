@@ -17,7 +17,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.bank import is_banked
 from sparring.environments.base import Environment, HasStarts, temporary_play
-from sparring.environments.catalogue import another_bank, same_game
+from sparring.environments.catalogue import another_bank, with_options
 from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.banks import BANK_OPTIONS
 
@@ -169,7 +169,7 @@ def _seen_starts(
         bank = {key: value for key, value in _options(trained_game).items() if key in BANK_OPTIONS}
         has_bank = bank.items() <= _options(game).items()
         return Starts(
-            label="seen", game=game if has_bank else same_game(game, {**_options(game), **bank})
+            label="seen", game=game if has_bank else with_options(game, {**_options(game), **bank})
         )
     if trained_game is not None:
         return Starts(label="seen", game=game, deals=training.deals(trained_game))

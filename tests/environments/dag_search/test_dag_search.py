@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import GameError
 from sparring.environments.base import HasCounterfactual
-from sparring.environments.dag_search import RESULTS, Dag, DagWorld, dag_search
+from sparring.environments.dag_search import RESULTS, DagPlay, DagWorld, dag_search
 from tests.environments.worlds import make_contract_test, make_refusal_test, play_replies
 
 # 1 and 2 are ready at first; 3 needs both
@@ -14,7 +14,7 @@ WORLD = DagWorld((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "
 
 
 def new_episode(**options):
-    return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
+    return DagPlay(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
 
 
 test_environment_contract = make_contract_test(
@@ -122,7 +122,7 @@ def test_a_call_can_use_up_all_steps():
 
 def test_lead_and_workers_see_only_their_own_information():
     other_world = DagWorld(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
-    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), world) for world in (WORLD, other_world)]
+    plays = [DagPlay(dag_search(tasks=3, workers=3, turns=4), world) for world in (WORLD, other_world)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
     for play in plays:
         play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open cosol"})
@@ -173,7 +173,7 @@ def test_step_limit_and_counterfactual_worth():
         ("red",) * 8,
         needs,
     )
-    play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
+    play = DagPlay(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
     # Workers 1 and 2 finish a sub-task each, and the third sub-task needs both.
     play = new_episode(slack=9.0)

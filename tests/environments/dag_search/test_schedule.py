@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparring.environments.dag_search import (
     RESULTS,
     BestSchedule,
-    Dag,
+    DagPlay,
     DagWorld,
     WaveOutcome,
     WaveSchedule,
@@ -51,7 +51,7 @@ def final_plays(play):
 
 
 def new_episode(steps, needs, slack=1.0, **options):
-    return Dag(
+    return DagPlay(
         dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), make_world(steps, needs)
     )
 

@@ -12,8 +12,8 @@ from sparring.environments.lookups import (
     Library,
     LookupQuestion,
     QuestionEnvironment,
-    library,
     lookups,
+    make_library,
 )
 from tests.cases import every_case
 from tests.environments.worlds import make_contract_test, make_refusal_test
@@ -24,7 +24,7 @@ LIBRARY = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, 
 def new_episode(style="brief", **options):
     game = lookups(style=style, **options)
     episode = game.reset(Stream.from_seed(0))
-    episode.play = episode.first = LookupQuestion(game.inner, LIBRARY)
+    episode.play = episode.first_play = LookupQuestion(game.inner, LIBRARY)
     return episode
 
 
@@ -167,7 +167,7 @@ def test_malformed_replies_spend_a_call_and_then_are_illegal(reply, style):
     st.integers(1, 3),
 )
 def test_facts_lead_to_the_one_answer(bank, number, things, largest, hops, terms):
-    start = library(bank, number, things, largest, hops, min(terms, things))
+    start = make_library(bank, number, things, largest, hops, min(terms, things))
     facts = {}
     for document in start.documents("brief"):
         subject, _, thing = document.split()

@@ -42,13 +42,13 @@ FIELD_WITH_TWO_MINES = make_field(4, 4, (11, 12))
 )
 def test_cascades_by_hand(first_cell, view):
     table = FIELD_WITH_TWO_MINES.after(first_cell)
-    assert table.mined == {11, 12} and table.view(0) == view
+    assert table.mine_cells == {11, 12} and table.view(0) == view
     assert table.player == 0 and table.returns() == [0.0]
 
 
 def test_first_reveals_and_flags_by_hand():
     table_after_reveal = FIELD_WITH_TWO_MINES.after(11)
-    assert table_after_reveal.mined == {0, 12} and table_after_reveal.view(0) == ".100/.100/.100/.100"
+    assert table_after_reveal.mine_cells == {0, 12} and table_after_reveal.view(0) == ".100/.100/.100/.100"
     with pytest.raises(ConfigError, match="no safe cell"):
         make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})
     one_row = make_field(1, 5, (4,))
@@ -85,7 +85,7 @@ def test_illegal_reveals_and_flags_are_refused():
     for word in ("r1c1", "f1c1"):
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
-    mine = min(table.mined)
+    mine = min(table.mine_cells)
     flag = environment.words[16 + mine]
     state.apply(flag)
     for word in (flag, environment.words[mine]):
@@ -134,7 +134,7 @@ def test_episodes_match_an_independent_simulation(data):
         index = data.draw(st.sampled_from(legal))
         state.apply_index(index)
         table = state.spiel.table
-        mined = set(table.mined) if mined is None else mined
+        mined = set(table.mine_cells) if mined is None else mined
         cell = index % cells
         is_lost = (cell in mined) == (index < cells)
         assert not (is_lost and not opened)  # the first reveal is safe
@@ -148,7 +148,7 @@ def test_episodes_match_an_independent_simulation(data):
             assert {open_cell: table.count(open_cell) for open_cell in opened} == {
                 open_cell: counts[open_cell] for open_cell in opened
             }
-        assert table.opened == opened and table.mined == mined and len(mined) == mines
+        assert table.open_cells == opened and table.mine_cells == mined and len(mined) == mines
     assert state.done and (is_lost or len(opened) == cells - mines)
     assert state.returns == (len(opened) / (cells - mines) if is_shared_pay else float(not is_lost),)
     assert state.plies <= state.game.max_turns
@@ -169,7 +169,7 @@ def state_reaching(environment, table):
     state = environment.state_of(environment.spiel.new_initial_state())
     for index in range(environment.spiel.opening.layouts):
         state = environment.state_of(environment.spiel.new_initial_state().child(index))
-        if mines_of(state.spiel.table.order, table.mines, table.moves[0]) == table.mined:
+        if mines_of(state.spiel.table.order, table.mines, table.moves[0]) == table.mine_cells:
             break
     for move in table.moves:
         state.apply_index(move)
@@ -233,7 +233,7 @@ def test_centre_option_opens_the_middle_cell_at_the_start(style):
         assert (
             centred_state.plies == 0
             and centred_state.table.view(0) == plain_state.table.view(0)
-            and centred_state.table.mined == plain_state.table.mined
+            and centred_state.table.mine_cells == plain_state.table.mine_cells
         )
         if not centred_state.done:
             assert (

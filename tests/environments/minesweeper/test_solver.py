@@ -47,9 +47,11 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
                 consistent_layouts = [
                     mined
                     for mined in all_layouts
-                    if not mined & table.opened
-                    and mined >= table.flagged
-                    and all(len(neighbours(table, cell) & mined) == int(table.symbol(cell)) for cell in table.opened)
+                    if not mined & table.open_cells
+                    and mined >= table.flag_cells
+                    and all(
+                        len(neighbours(table, cell) & mined) == int(table.symbol(cell)) for cell in table.open_cells
+                    )
                 ]
                 assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(consistent_layouts)), abs=1e-12)
             legal = state.legal_actions()
@@ -63,10 +65,10 @@ def test_impossible_boards_are_refused():
         mines=1,
         layouts=1,
         order=(0, 1, 2, 3),
-        mined=frozenset({0, 2}),
+        mine_cells=frozenset({0, 2}),
         moves=(1,),
         opened_by_move=((1,),),
-        opened=frozenset({1}),
+        open_cells=frozenset({1}),
     )
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, but the field has one
         with pytest.raises(OracleError, match="no layout agrees"):
@@ -147,7 +149,7 @@ def test_values_match_recursion_over_all_layouts(prior, pay):
             table, legal = state.spiel.table, state.legal_actions()
             judgement = judge(state)
             views.add(table.view(0))
-            for cell, value in zip([c for c in range(6) if c not in table.opened], judgement.values, strict=True):
+            for cell, value in zip([c for c in range(6) if c not in table.open_cells], judgement.values, strict=True):
                 first_cell = table.moves[0] if table.moves else cell
                 if prior == "bank":
                     layouts = [mines_of(order_of(6, 0, number), 2, first_cell) for number in range(30)]
@@ -156,10 +158,12 @@ def test_values_match_recursion_over_all_layouts(prior, pay):
                 layouts = [
                     mined
                     for mined in layouts
-                    if not mined & table.opened
-                    and all(len(NEIGHBOURS[open_cell] & mined) == table.count(open_cell) for open_cell in table.opened)
+                    if not mined & table.open_cells
+                    and all(
+                        len(NEIGHBOURS[open_cell] & mined) == table.count(open_cell) for open_cell in table.open_cells
+                    )
                 ]
-                expected = value_of_reveal(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
+                expected = value_of_reveal(layouts, frozenset(table.open_cells), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)
             assert judgement.bound == 0.0 and judgement.certainty == 1.0
             state.apply(legal[stream.integer(state.plies, len(legal))])

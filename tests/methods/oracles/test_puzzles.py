@@ -11,7 +11,7 @@ from sparring.config.plugins.registry import load_part
 from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search import Dag, DagWorld
+from sparring.environments.dag_search import DagPlay, DagWorld
 from sparring.environments.dag_search.solver import dag_search as solver
 from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
@@ -143,12 +143,12 @@ def neighbour_cells(table, cell):
 
 
 def mine_layouts(table):
-    covered_cells = [cell for cell in range(table.cells) if cell not in table.opened]
+    covered_cells = [cell for cell in range(table.cells) if cell not in table.open_cells]
     return [
         mined
         for mined in map(set, itertools.combinations(covered_cells, table.mines))
-        if table.flagged <= mined
-        and all(len(mined & neighbour_cells(table, cell)) == table.count(cell) for cell in table.opened)
+        if table.flag_cells <= mined
+        and all(len(mined & neighbour_cells(table, cell)) == table.count(cell) for cell in table.open_cells)
     ]
 
 
@@ -157,11 +157,13 @@ def test_minesweeper_grades_equal_enumerated_layouts():
     grades = set()
     for state in random_states(game, 30):
         table = state.table
-        if not table.opened:
+        if not table.open_cells:
             assert set(graded(state).values()) == {2.0}
             continue
         worlds = mine_layouts(table)
-        covered_cells = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
+        covered_cells = [
+            cell for cell in range(table.cells) if cell not in table.open_cells and cell not in table.flag_cells
+        ]
         risk = {cell: sum(cell in mined for mined in worlds) / len(worlds) for cell in covered_cells}
         for action, value in graded(state).items():
             cell = (int(action[1]) - 1) * table.columns + int(action[3]) - 1
@@ -256,19 +258,19 @@ def careful_states(game, number):
             safe = [
                 index
                 for index in legal
-                if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)
+                if not table.mine_cells or (index % table.cells in table.mine_cells) == (index >= table.cells)
             ]
             state.apply_index(safe[stream.integer(state.plies, len(safe))])
     return states
 
 
 def consistent_layouts(table, mine_layouts):
-    shows = {cell: int(table.symbol(cell)) for cell in table.opened}
+    shows = {cell: int(table.symbol(cell)) for cell in table.open_cells}
     return [
         mined
         for mined in mine_layouts
-        if not mined & table.opened
-        and mined >= table.flagged
+        if not mined & table.open_cells
+        and mined >= table.flag_cells
         and all(len(neighbour_cells(table, cell) & mined) == count for cell, count in shows.items())
     ]
 
@@ -288,7 +290,7 @@ def test_mine_probabilities_equal_enumerated_layouts(prior, rows, columns, mines
         else:
             mine_layouts = map(frozenset, itertools.combinations(range(num_cells), mines))
         mine_layouts = consistent_layouts(table, mine_layouts)
-        loss = len(table.opened) / (num_cells - mines) if pay == "share" else 0.0
+        loss = len(table.open_cells) / (num_cells - mines) if pay == "share" else 0.0
         safe = [
             sum((index % num_cells in mined) == (index >= num_cells) for mined in mine_layouts) / len(mine_layouts)
             for index in state.spiel.legal_actions()
@@ -332,11 +334,11 @@ def test_the_largest_board_is_solved_and_certain_cells_are_right():
     board = game(rows=8, columns=8, mines=10, flags=True)
     states = [state for state in careful_states(board, 3) if state.plies]
     for state, verdict in zip(states, posterior_oracle().judge(states), strict=True):
-        mined = state.spiel.table.mined
+        mined = state.spiel.table.mine_cells
         values = dict(zip(state.spiel.legal_actions(), verdict.values, strict=True))
         assert not any(value == 1.0 and (index % 64 in mined) != (index >= 64) for index, value in values.items())
         reveals = [1 - value for index, value in values.items() if index < 64]
-        assert sum(reveals) == pytest.approx(10 - len(state.spiel.table.flagged))  # expected mines
+        assert sum(reveals) == pytest.approx(10 - len(state.spiel.table.flag_cells))  # expected mines
 
 
 def test_options_are_checked_and_passed_to_the_games_file():
@@ -374,7 +376,7 @@ def planning_oracle():
 def first_decision():
     """Return the game and its live episode in WORLD, at the lead's first decision."""
     game = make_game("dag_search", options={"tasks": 3, "workers": 3, "pages": 4})
-    return game, Dag(game, WORLD)
+    return game, DagPlay(game, WORLD)
 
 
 def test_planning_by_hand():
@@ -395,7 +397,7 @@ def test_workers_are_not_judged_and_the_episode_is_not_changed():
 
 def test_games_and_options_without_a_plan_are_refused():
     game, play = first_decision()
-    play.ended = True
+    play.is_over = True
     with pytest.raises(OracleError, match="finished"):
         planning_oracle().judge([decision_of(game, play, 0)])
     kuhn = make_game("kuhn_poker")

@@ -15,9 +15,9 @@ from sparring.environments.bank import Bank
 from sparring.environments.bargain.rules import (
     KINDS,
     NAME,
+    BargainMessage,
     BargainTable,
     Counts,
-    Message,
     Scenario,
     Scenarios,
 )
@@ -36,7 +36,7 @@ from sparring.environments.reply import Style
 
 TITLE = "bargain"
 VERBS = ("offer", "accept", "reject")  # brief style: first words of acts
-TALK_WORDS = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
+TALK_WORDS = ("want", "need", "give", "keep", "yes", "no")  # brief style: words of talk
 ERRORS = {
     "malformed": (
         "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
@@ -65,7 +65,7 @@ def clean_reply(reply: str, max_length: int) -> tuple[str, bool]:
 
     Args:
         reply: any text.
-        talk: largest number of characters of the line.
+        max_length: largest number of characters of the line.
     """
     visible_text = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in visible_text).split())
@@ -90,7 +90,7 @@ def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
     return share, ""
 
 
-def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, str]:
+def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[BargainMessage, str]:
     """Return a message of full style, and the error in its proposal, or "".
 
     The last of ``<propose>...</propose>``, ``<accept>`` and ``<reject>`` counts. The whole message
@@ -99,48 +99,48 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     bare_verb, tags = _BARE_VERB.fullmatch(line), [*_TAG.finditer(line)]
     verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
     if verb == "accept":
-        return Message(line, "accept", cut=is_truncated), ""
+        return BargainMessage(line, "accept", cut=is_truncated), ""
     if verb == "reject":
-        return Message(line, "reject", cut=is_truncated), ""
+        return BargainMessage(line, "reject", cut=is_truncated), ""
     if not verb:
         is_broken = _BROKEN_TAG.search(line) is not None
         error = "close the form with </propose> and open it with <propose>" if is_broken else ""
-        return Message(line, "malformed" if is_broken else "talk", cut=is_truncated), error
+        return BargainMessage(line, "malformed" if is_broken else "talk", cut=is_truncated), error
     body, end, _ = line[tags[-1].end() :].partition("</propose>")
     share, error = parse_share(body, counts) if end else (None, "it does not end with </propose>")
     if share is None:
-        return Message(line, "malformed", cut=is_truncated), error
-    return Message(line, "offer", share, is_truncated), ""
+        return BargainMessage(line, "malformed", cut=is_truncated), error
+    return BargainMessage(line, "offer", share, is_truncated), ""
 
 
 def read_brief(
     line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
-) -> Message:
-    """Return a message of brief style, without words outside the vocabulary; its last verb counts.
+) -> BargainMessage:
+    """Return a message of brief style; unknown words are left out, and the last verb counts.
 
-    An offer is "offer" with exactly one number per kind of the pool.
+    An offer is "offer" and then exactly one number per kind of the pool.
     """
     words = [word for word in line.split() if word in vocabulary]
     text = " ".join(words)
     verb_index = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if verb_index < 0:
-        return Message(text, "talk", cut=is_truncated)
+        return BargainMessage(text, "talk", cut=is_truncated)
     verb = words[verb_index]
     if verb != "offer":
-        return Message(text, "accept" if verb == "accept" else "reject", cut=is_truncated)
+        return BargainMessage(text, "accept" if verb == "accept" else "reject", cut=is_truncated)
     digits = itertools.takewhile(
         lambda word: word.isascii() and word.isdigit(), words[verb_index + 1 :]
     )
     share = tuple(map(int, digits))
     has_all_kinds = len(share) == len(counts)
-    if not has_all_kinds or any(a > b for a, b in zip(share, counts, strict=True)):
-        return Message(text, "malformed", cut=is_truncated)
-    return Message(text, "offer", share, is_truncated)
+    if not has_all_kinds or any(n > count for n, count in zip(share, counts, strict=True)):
+        return BargainMessage(text, "malformed", cut=is_truncated)
+    return BargainMessage(text, "offer", share, is_truncated)
 
 
-def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
+def brief_words(kinds: int, max_count: int, total: int) -> frozenset[str]:
     """Return every word of brief style except the roles."""
-    numbers = {str(number) for number in range(largest + 1)}
+    numbers = {str(number) for number in range(max_count + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *ERRORS, *VERBS, *TALK_WORDS, *KINDS[:kinds], *numbers, *values})
 
@@ -151,7 +151,7 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
     return " ".join(f"{name} {count} ={value}" for name, count, value in parts)
 
 
-def quote_message(message: Message) -> str:
+def quote_message(message: BargainMessage) -> str:
     """Return the other seat's message in quotation marks; quotation marks in it are replaced."""
     if not message.text:
         return "The other player says nothing."
@@ -187,8 +187,8 @@ def full_pool(scenario: Scenario, seat: int) -> str:
 
 def full_form(counts: Counts) -> str:
     """Return the format of a message in sentences."""
-    half = tuple(count // 2 for count in counts)
-    example = items_in_words(half if any(half) else (1, *half[1:]))
+    half_counts = tuple(count // 2 for count in counts)
+    example = items_in_words(half_counts if any(half_counts) else (1, *half_counts[1:]))
     return (
         "Write one short message to the other player. A proposal of what you would take is "
         f"written <propose>{example}</propose>; write <accept> to agree to the other player's "
@@ -284,8 +284,8 @@ class BargainPlay(PaintedPlay):
                 parts.append(f"{role} would take {_numbers_in_words(share)}.")
         if position.messages:
             number = len(position.messages) - 1
-            last = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
-            parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
+            last_text = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
+            parts.append(f"{roles[number % 2]} said last: {last_text or '(nothing)'}")
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
@@ -306,14 +306,14 @@ class BargainPlay(PaintedPlay):
             parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
         elif not outbox:
             ask = full_form(scenario.counts)
-            parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
+            parts = [self.rules.rules_text, f"You play as {role!r}.", full_pool(scenario, seat)]
         parts += [self._note(seat, outbox[-1])] if outbox else []
         if inbox:
             parts.append((inbox[-1].text or ".") if brief else quote_message(inbox[-1]))
         if not brief:
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
-        key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
+        key = f"{seat} {scenario.counts} {scenario.values[seat]} {_known_messages(table, seat)}"
         return Observation(prompt=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -375,7 +375,7 @@ class BargainPlay(PaintedPlay):
 
     # -- wording -------------------------------------------------------------------------------
 
-    def _note(self, seat: int, message: Message) -> str:
+    def _note(self, seat: int, message: BargainMessage) -> str:
         """Return the error notice about the last message that a seat sent, or ""."""
         faults: list[str] = [act for act in ("malformed", "nothing") if message.act == act]
         faults += ["cut"] if message.cut else []
@@ -396,12 +396,12 @@ class BargainPlay(PaintedPlay):
             )
         num_left = table.messages_left
         count = f"Messages left in all: {num_left}."
-        remaining = "This is the last message." if num_left == 1 else count
-        return " ".join([*lines, remaining])
+        count_sentence = "This is the last message." if num_left == 1 else count
+        return " ".join([*lines, count_sentence])
 
 
-def _record(table: BargainTable, seat: int) -> str:
-    """Return what a seat knows of all messages; it knows the acts only of messages it sent."""
+def _known_messages(table: BargainTable, seat: int) -> str:
+    """Return all messages as text; only those that the seat sent have their acts."""
     return repr(
         [
             (message.text, message.act, message.cut) if number % 2 == seat else message.text
@@ -436,10 +436,10 @@ class Bargain(Bank):
 
     The pool has some books, hats and balls. Each seat has its own value for an item of each kind,
     a whole number, and sees only its own values. For each seat the pool is worth ``total``. Every
-    kind has value for at least one seat, and at least one kind for both. Seats send messages in
-    turn; any text is legal. A message can propose a share for its seat; the proposal stands until
-    the seat's next one. A message can accept the other seat's last proposal, or break off the
-    talks; both acts end the episode.
+    kind has a value above 0 for at least one seat, and at least one kind for both. Seats send
+    messages in turn; any text is legal. A message can propose a share for its seat; the proposal is
+    valid until the seat's next proposal. A message can accept the other seat's last proposal, or
+    break off the talks; both acts end the episode.
 
     In full style the acts are ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` and
     ``<reject>``; the last act in a message counts. In brief style they are "offer 2 0 1" (a number
@@ -451,7 +451,7 @@ class Bargain(Bank):
     Mathematics: with n items of each kind, a proposal x and values v,
 
         sum_k n_k v_k^0 = sum_k n_k v_k^1 = total
-        r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
+        r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts x of i, else both 0
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
     Pitfalls: the game is general-sum, so a policy from self-play may learn a convention that no
@@ -465,8 +465,8 @@ class Bargain(Bank):
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
         most: largest number of items of one kind, 1 to 5; the pool has at least 1 of each kind.
         total: worth of the whole pool to each seat, 2 to 20.
-        messages: largest number of messages of both seats together, 2 to 40; without an agreement
-            in them both seats get 0.
+        messages: largest number of messages of both seats together, 2 to 40; if none of them
+            accepts an offer, both seats get 0.
         talk: largest number of characters of a message, 10 to 2000; longer texts are truncated.
         pay: "own": what a seat's items are worth to it, divided by ``total`` (general-sum);
             "joint": the mean of these two payoffs, for both seats (cooperative).
@@ -504,7 +504,7 @@ class Bargain(Bank):
         self.max_turns, self.talk = messages, talk
         self.cooperative, self.style, self.brief = pay == "joint", style, style == "brief"
         self.brief_vocabulary = brief_words(kinds, most, total)
-        self.rules = full_rules(messages, talk, self.cooperative)
+        self.rules_text = full_rules(messages, talk, self.cooperative)
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.brief_vocabulary, *self.roles}))

@@ -16,8 +16,8 @@ KINDS = ("books", "hats", "balls", "pens")
 
 Counts = tuple[int, ...]  # a number per kind of item
 Act = Literal["talk", "offer", "accept", "reject", "malformed", "nothing"]
-"""The act of a message: "malformed" is an unparsable offer, "nothing" an acceptance without an
-offer. For the other seat both are talk."""
+"""The act of a message: "malformed" is an unparsable offer, and "nothing" is an acceptance when the
+other seat has made no offer. The other seat sees both as talk."""
 
 
 class Scenario(NamedTuple):
@@ -31,11 +31,11 @@ class Scenario(NamedTuple):
         return sum(count * value for count, value in zip(share, self.values[seat], strict=True))
 
     def remainder(self, share: Counts) -> Counts:
-        """Return the items of the pool that a share leaves to the other seat."""
+        """Return the items that are left for the other seat if one seat gets a share."""
         return tuple(count - amount for count, amount in zip(self.counts, share, strict=True))
 
 
-class Message(NamedTuple):
+class BargainMessage(NamedTuple):
     """One message: its text as the other seat sees it, and its act."""
 
     text: str
@@ -50,14 +50,14 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     return tuple(
-        (value, *others)
+        (value, *other_values)
         for value in range(total // counts[0] + 1)
-        for others in valuations(counts[1:], total - value * counts[0])
+        for other_values in valuations(counts[1:], total - value * counts[0])
     )
 
 
 def _are_valid_values(first: Counts, second: Counts) -> bool:
-    """Return whether every kind has value for a seat, and at least one kind for both seats."""
+    """Return whether each kind has a value above 0 for some seat, and one kind for both seats."""
     pairs = list(zip(first, second, strict=True))
     return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
 
@@ -127,9 +127,9 @@ class Scenarios:
         stream = stream.child(number)
         counts = all_pools[stream.integer(0, len(all_pools))]
         all_values = valuations(counts, self.total)
-        for draw in itertools.count(1, 2):
+        for index in itertools.count(1, 2):
             first, second = (
-                all_values[stream.integer(draw + seat, len(all_values))] for seat in (0, 1)
+                all_values[stream.integer(index + seat, len(all_values))] for seat in (0, 1)
             )
             if _are_valid_values(first, second):
                 return Scenario(counts, (first, second))
@@ -138,11 +138,11 @@ class Scenarios:
 
 @dataclass(frozen=True, slots=True)
 class BargainTable:
-    """A position: the scenario and the messages so far, of seats 0 and 1 in turn."""
+    """A position: the scenario and the messages so far; seats 0 and 1 send them in turn."""
 
     scenario: Scenario
     limit: int  # largest number of messages of both seats together
-    messages: tuple[Message, ...] = ()
+    messages: tuple[BargainMessage, ...] = ()
 
     @property
     def seat(self) -> int:
@@ -157,17 +157,17 @@ class BargainTable:
 
     @property
     def messages_left(self) -> int:
-        """Number of messages of both seats together that are left."""
+        """Number of messages that both seats together may still send."""
         return self.limit - len(self.messages)
 
     def offer_of(self, seat: int) -> Counts | None:
-        """Return the share for a seat in its last offer, or None."""
+        """Return the share that a seat demanded in its last offer, or None."""
         offers = (
             message.share for message in reversed(self.messages[seat::2]) if message.act == "offer"
         )
         return next(offers, None)
 
-    def after(self, message: Message) -> BargainTable:
+    def after(self, message: BargainMessage) -> BargainTable:
         """Return the position after a message; an acceptance needs an offer of the other seat."""
         if message.act == "accept" and self.offer_of(1 - self.seat) is None:
             message = message._replace(act="nothing")

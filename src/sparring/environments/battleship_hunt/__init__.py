@@ -26,7 +26,7 @@ from sparring.environments.options import check_range, entry_of
 # the name registered with OpenSpiel; OpenSpiel's own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
-# rejection sampling draws layouts; at least this share of random placements must be valid
+# smallest share of random placements that must be valid, so that rejection sampling is fast
 MIN_LAYOUT_SHARE = 1e-4
 BLOCK_SIZE = 256  # number of random placements drawn at once
 
@@ -257,7 +257,8 @@ class BattleshipHunt(BankGame):
 
     OpenSpiel's ``battleship`` is another game: two seats place ships and shoot at each other.
 
-    Easy to hard: 3 x 3, "2", 5 shots; 4 x 4, "3 2", 10; 6 x 6, "3 2 2", 20; 8 x 8, "4 3 2", 35.
+    From easy to hard, with shots: 3 x 3, "2", 5; 4 x 4, "3 2", 10; 6 x 6, "3 2 2", 20; 8 x 8,
+    "4 3 2", 35.
 
     Args:
         rows: number of rows, 1 to 8.
@@ -274,8 +275,8 @@ class BattleshipHunt(BankGame):
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number is out of range, or the fleet does not fit, or less than 1 of 10,000
-            random placements of the fleet is valid.
+        ConfigError: a number is out of range, or the fleet does not fit, or fewer than 1 of 10,000
+            random placements of the fleet are valid.
 
     Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",
     1989; Sevenster, "Battleships as a decision problem", 2004.
@@ -301,13 +302,13 @@ class BattleshipHunt(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("hunter",), words=words, style=style
         )
         self.columns = options.columns
-        self.rules = _rules(self.first_table)
+        self.rules = _rules_text(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         return (*ANSWERS, "won", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to shots from ply ``since`` - 1 on; ``since`` 0: also the shots."""
+        """Return the answers from ply ``since`` - 1 on; with ``since`` 0 all shots and answers."""
         table, texts = state.table, []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
@@ -395,20 +396,20 @@ def _cell(answer: int | None, has_ship: bool, is_last: bool) -> BoardCell:
 
 def _status_sentence(table: Sea) -> str:
     num_afloat = len(table.lengths) - table.sunk
-    remaining = f"{table.shots_left} shots and {num_afloat} of {len(table.lengths)} ships are left."
+    left_text = f"{table.shots_left} shots and {num_afloat} of {len(table.lengths)} ships are left."
     if not table.moves:
-        return remaining
+        return left_text
     word = word_of(table.columns, table.moves[-1])
-    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {remaining}"
+    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {left_text}"
 
 
-def _rules(table: Sea) -> str:
-    lengths, cells = table.lengths, sum(table.lengths)
+def _rules_text(table: Sea) -> str:
+    lengths, num_cells = table.lengths, sum(table.lengths)
     placement = "Ships lie straight, across or down, and never overlap" + (
         "; they may touch." if table.touch else " or touch, not even at corners."
     )
     payoff_rule = (
-        f"You get 1/{cells} point for every cell of a ship that you hit."
+        f"You get 1/{num_cells} point for every cell of a ship that you hit."
         if table.pay == "share"
         else "You get 1 point if all ships are sunk, else 0."
     )

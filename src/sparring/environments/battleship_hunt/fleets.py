@@ -16,28 +16,28 @@ Masks = npt.NDArray[np.uint64]  # sets of cells as bit masks, in reading order
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-# a fourth ship multiplies the time by its number of placements, up to 112
+# a fourth ship makes ``tally`` slower by a factor of its number of placements, up to 112
 MAX_SHIPS = 4
 MAX_CELLS = 64
 
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
     """Return all placements of a straight ship as bit masks, ascending and without repeats."""
-    across = [
+    masks_across = [
         sum(1 << r * columns + c + k for k in range(length))
         for r in range(rows)
         for c in range(columns - length + 1)
     ]
-    down = [
+    masks_down = [
         sum(1 << (r + k) * columns + c for k in range(length))
         for r in range(rows - length + 1)
         for c in range(columns)
     ]
-    return tuple(sorted({*across, *down}))
+    return tuple(sorted({*masks_across, *masks_down}))
 
 
 def halo(rows: int, columns: int, mask: int) -> int:
-    """Return the cells of a set and all cells around them."""
+    """Return the cells of a bit mask and all their neighbours, diagonal ones too."""
     cells = 0
     for cell in (cell for cell in range(rows * columns) if mask >> cell & 1):
         row, column = divmod(cell, columns)
@@ -53,17 +53,17 @@ class Tally(NamedTuple):
     """The number of fleets, and for each ship the number of fleets with each placement."""
 
     num_fleets: int
-    # for each ship, [placements]: the number of fleets with the placement, as in ``num_ordered``
+    # for each ship, [placements]: number of fleets with this placement, counted as ``num_ordered``
     counts: tuple[Floats, ...]
     num_ordered: int  # number of fleets if ships of equal length are distinct
 
-    def chances(self, grid: FleetPlacements) -> Floats:
+    def chances(self, placements: FleetPlacements) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
-        expected = sum(
-            (count @ cover for count, cover in zip(self.counts, grid.covers, strict=True)),
-            np.zeros(grid.cells),
+        expected_ships = sum(
+            (count @ cover for count, cover in zip(self.counts, placements.covers, strict=True)),
+            np.zeros(placements.cells),
         )
-        return np.asarray(expected / self.num_ordered, dtype=np.float64)
+        return np.asarray(expected_ships / self.num_ordered, dtype=np.float64)
 
 
 class FleetPlacements:
@@ -96,8 +96,8 @@ class FleetPlacements:
             halos = ([halo(rows, columns, mask) for mask in masks] for masks in masks_of_ships)
             blocked_cells = [np.array(masks, dtype=np.uint64) for masks in halos]
         self.compatible: list[list[Floats]] = [
-            [((mask[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
-            for mask in blocked_cells
+            [((blocked[:, None] & masks[None, :]) == 0).astype(np.float64) for masks in self.masks]
+            for blocked in blocked_cells
         ]
         self.covers: list[Floats] = [
             (
@@ -130,12 +130,12 @@ class FleetPlacements:
             for masks, index in zip(self.masks, indices, strict=True)
         ]
         totals = tuple(np.zeros(len(masks)) for masks in self.masks)
-        for hits_per_ship in product(*(np.unique(counts).tolist() for counts in hits_covered)):
+        for hits_per_ship in product(*(np.unique(numbers).tolist() for numbers in hits_covered)):
             if sum(hits_per_ship) != hits.bit_count():
                 continue
             groups = [
-                index[counts == number]
-                for index, counts, number in zip(indices, hits_covered, hits_per_ship, strict=True)
+                index[numbers == number]
+                for index, numbers, number in zip(indices, hits_covered, hits_per_ship, strict=True)
             ]
             counts = self._count_compatible(groups, 0)
             for total, index, count in zip(totals, groups, counts, strict=True):
@@ -161,13 +161,13 @@ class FleetPlacements:
             return [((a @ c) * b).sum(1), ((a.T @ b) * c).sum(1), ((b.T @ a) * c.T).sum(1)]
         totals = [np.zeros(len(group)) for group in groups]
         for number in range(len(groups[0])):
-            compatible = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
+            index_lists = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
             counts = self._count_compatible(
-                [group[index] for group, index in zip(groups[1:], compatible, strict=True)],
+                [group[index] for group, index in zip(groups[1:], index_lists, strict=True)],
                 first + 1,
             )
             totals[0][number] = counts[0].sum()
-            for total, index, count in zip(totals[1:], compatible, counts, strict=True):
+            for total, index, count in zip(totals[1:], index_lists, counts, strict=True):
                 total[index] += count
         return totals
 
@@ -191,12 +191,12 @@ class FleetPlacements:
             return
         if hits_left.bit_count() > sum(self.lengths[ship:]):
             return
-        previous = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
+        last_index = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
         compatible_rows = [
             self.compatible[other][ship][placement] for other, placement in enumerate(fleet)
         ]
         for placement in indices[ship]:
-            if placement > previous and all(row[placement] for row in compatible_rows):
+            if placement > last_index and all(row[placement] for row in compatible_rows):
                 yield from self._fleets(
                     indices, masks, hits_left & ~masks[ship][placement], (*fleet, placement)
                 )

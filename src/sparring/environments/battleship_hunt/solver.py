@@ -1,4 +1,4 @@
-"""Solver of battleship_hunt: counts consistent layouts, and finds best play while they are few."""
+"""Solver of battleship_hunt: counts consistent layouts, and finds best play if they are few."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class LongBattleshipSearchError(Exception):
 class BattleshipSearch:
     """Best play against equally likely fleets, by dynamic programming on beliefs.
 
-    A fleet may occur several times. A belief is a set of fleets, as a bit mask, with the cells shot
-    at. A value is a sum over the fleets of a belief: the number of fleets sunk in time or, with
-    ``share``, the number of later hits. All fleets have the same number of cells, so all fleets of
-    a belief have the same number of cells afloat.
+    A fleet may occur several times. A belief is a set of fleets, ``fleet_mask``, with the cells
+    shot at, ``shots``. A value is a sum over the fleets of a belief: the number of fleets sunk in
+    time or, with ``share``, the number of later hits. All fleets have equally many cells, so all
+    fleets of a belief have equally many ``targets``: cells not hit yet.
     """
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, max_beliefs: int) -> None:
         self.share, self.limit = share, max_beliefs
-        self.fleets_at: list[int] = [0] * cells  # the fleets with a ship in each cell
-        # the ships in each cell, each with its fleets
+        self.fleets_at: list[int] = [0] * cells  # of each cell: fleets with a ship there
+        # of each cell: ship there -> fleets with this ship
         self.ships_at: list[dict[int, int]] = [{} for _ in range(cells)]
         for number, fleet in enumerate(fleets):
             for ship in fleet:
@@ -51,73 +51,80 @@ class BattleshipSearch:
                     self.ships_at[cell][ship] = self.ships_at[cell].get(ship, 0) | 1 << number
         self._values: dict[tuple[int, int, int], int] = {}
 
-    def bound(self, num_fleets: int, afloat: int, shots_left: int) -> int:
+    def bound(self, num_fleets: int, targets: int, shots_left: int) -> int:
         """Return an upper bound on the value: the value if the player knew the fleet."""
-        return num_fleets * (min(afloat, shots_left) if self.share else afloat <= shots_left)
+        return num_fleets * (min(targets, shots_left) if self.share else targets <= shots_left)
 
     def shot_value(
-        self, fleets: int, earlier_shots: int, afloat: int, shots_left: int, cell: int
+        self, fleet_mask: int, earlier_shots: int, targets: int, shots_left: int, cell: int
     ) -> int:
         """Return the value of a shot and best play after it."""
-        hit_fleets, shots = fleets & self.fleets_at[cell], earlier_shots | 1 << cell
+        hit_fleets, shots = fleet_mask & self.fleets_at[cell], earlier_shots | 1 << cell
         sunk_fleets, shots_left = 0, shots_left - 1
         for ship, ship_fleets in self.ships_at[cell].items():
             if not ship & ~shots:
                 sunk_fleets |= ship_fleets
-        total = self.value(fleets & ~hit_fleets, shots, afloat, shots_left)
-        total += self.value(hit_fleets & sunk_fleets, shots, afloat - 1, shots_left)
-        total += self.value(hit_fleets & ~sunk_fleets, shots, afloat - 1, shots_left)
+        total = self.value(fleet_mask & ~hit_fleets, shots, targets, shots_left)
+        total += self.value(hit_fleets & sunk_fleets, shots, targets - 1, shots_left)
+        total += self.value(hit_fleets & ~sunk_fleets, shots, targets - 1, shots_left)
         return total + hit_fleets.bit_count() if self.share else total
 
-    def value(self, fleets: int, shots: int, afloat: int, shots_left: int) -> int:
+    def value(self, fleet_mask: int, shots: int, targets: int, shots_left: int) -> int:
         """Return the value of best play.
 
         Raises:
             LongBattleshipSearchError: the search needs more beliefs than its limit.
         """
-        upper_bound = self.bound(fleets.bit_count(), afloat, shots_left)
+        upper_bound = self.bound(fleet_mask.bit_count(), targets, shots_left)
         if not upper_bound:
             return 0
-        hit_fleets = [fleets & cell_fleets for cell_fleets in self.fleets_at]
+        hit_masks = [fleet_mask & cell_fleets for cell_fleets in self.fleets_at]
         cells = [
-            (cell, hit.bit_count())
-            for cell, hit in enumerate(hit_fleets)
-            if hit and not shots >> cell & 1
+            (cell, hit_mask.bit_count())
+            for cell, hit_mask in enumerate(hit_masks)
+            if hit_mask and not shots >> cell & 1
         ]
-        if len(cells) == afloat:  # all fleets of the belief have the same cells
+        if len(cells) == targets:  # all fleets of the belief have the same cells
             return upper_bound
-        possible_cells = sum(1 << cell for cell, hit in enumerate(hit_fleets) if hit)
-        belief = fleets, shots & possible_cells, shots_left
+        possible_cells = sum(1 << cell for cell, hit_mask in enumerate(hit_masks) if hit_mask)
+        belief = fleet_mask, shots & possible_cells, shots_left
         total = self._values.get(belief)
         if total is None:
             if len(self._values) >= self.limit:
                 raise LongBattleshipSearchError
             self._values[belief] = 0  # counts towards the limit; no later belief equals this one
-            self._values[belief] = total = self._best(fleets, shots, afloat, shots_left, cells)
+            self._values[belief] = total = self._best(fleet_mask, shots, targets, shots_left, cells)
         return total
 
     def _best(
-        self, fleets: int, shots: int, afloat: int, shots_left: int, cells: list[tuple[int, int]]
+        self,
+        fleet_mask: int,
+        shots: int,
+        targets: int,
+        shots_left: int,
+        cells: list[tuple[int, int]],
     ) -> int:
-        num_fleets, best = fleets.bit_count(), 0
-        ranked = []
+        num_fleets, best_value = fleet_mask.bit_count(), 0
+        ranked_cells = []
         for cell, num_hit in cells:
             bound = (
                 self.share * num_hit
-                + self.bound(num_hit, afloat - 1, shots_left - 1)
-                + self.bound(num_fleets - num_hit, afloat, shots_left - 1)
+                + self.bound(num_hit, targets - 1, shots_left - 1)
+                + self.bound(num_fleets - num_hit, targets, shots_left - 1)
             )
-            ranked.append((-bound, -num_hit, cell))
-        for bound, _, cell in sorted(ranked):
-            if -bound <= best:
+            ranked_cells.append((-bound, -num_hit, cell))
+        for minus_bound, _, cell in sorted(ranked_cells):
+            if -minus_bound <= best_value:
                 break
-            best = max(best, self.shot_value(fleets, shots, afloat, shots_left, cell))
-        return best
+            best_value = max(
+                best_value, self.shot_value(fleet_mask, shots, targets, shots_left, cell)
+            )
+        return best_value
 
 
 ORACLE = "posterior"  # the oracle that calls this solver
 
-GREEDY = 0.5  # certainty of a judgement by the hit probability
+HIT_CERTAINTY = 0.5  # certainty of a judgement by the hit probability
 
 
 class ShotAnswers(NamedTuple):
@@ -139,8 +146,8 @@ class ShotAnswers(NamedTuple):
         for cell, hits in self.sinkings:
             is_sunk |= (masks & sinking_cells == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
         is_afloat = (masks & sinking_cells == 0) & (masks & ~np.uint64(self.hits) != 0)
-        allowed: Flags = has_no_miss & (is_sunk | is_afloat)
-        return allowed
+        is_allowed: Flags = has_no_miss & (is_sunk | is_afloat)
+        return is_allowed
 
 
 def shot_answers(table: Sea) -> ShotAnswers:
@@ -161,7 +168,7 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _bank(
+def _bank_layouts(
     rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, layouts: int
 ) -> tuple[Fleet, ...]:
     return tuple(fleet_of(rows, columns, lengths, touch, bank, index) for index in range(layouts))
@@ -202,11 +209,11 @@ def _posterior_by_counting(
     placements: FleetPlacements, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
     tally: Tally = placements.tally(usable, answers.hits)
-    number = tally.num_fleets
-    if not number:
+    num_layouts = tally.num_fleets
+    if not num_layouts:
         return None
-    layouts = list(placements.fleets(tally, answers.hits)) if number <= limit else []
-    return Posterior(tally.chances(placements), number, log(number), layouts)
+    layouts = list(placements.fleets(tally, answers.hits)) if num_layouts <= limit else []
+    return Posterior(tally.chances(placements), num_layouts, log(num_layouts), layouts)
 
 
 def _posterior_of_bank(
@@ -215,25 +222,25 @@ def _posterior_of_bank(
     allowed_ships = [
         set(masks[flags].tolist()) for masks, flags in zip(placements.masks, usable, strict=True)
     ]
-    layouts = _bank(
+    bank_layouts = _bank_layouts(
         table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts
     )
-    fleets = [
+    layouts = [
         fleet
-        for fleet in layouts
+        for fleet in bank_layouts
         if all(ship in ships for ship, ships in zip(fleet, allowed_ships, strict=True))
         and not answers.hits & ~sum(fleet)
     ]
-    if not fleets:
+    if not layouts:
         return None
-    masks = [sum(fleet) for fleet in fleets]
+    masks = [sum(fleet) for fleet in layouts]
     chances = np.array(
-        [sum(mask >> cell & 1 for mask in masks) / len(fleets) for cell in range(table.cells)]
+        [sum(mask >> cell & 1 for mask in masks) / len(layouts) for cell in range(table.cells)]
     )
     entropy = sum(
-        count / len(fleets) * log(len(fleets) / count) for count in Counter(fleets).values()
+        count / len(layouts) * log(len(layouts) / count) for count in Counter(layouts).values()
     )
-    return Posterior(chances, len(fleets), entropy, fleets if len(fleets) <= limit else [])
+    return Posterior(chances, len(layouts), entropy, layouts if len(layouts) <= limit else [])
 
 
 def battleship_hunt(
@@ -266,9 +273,9 @@ def battleship_hunt(
     Pitfalls: the likeliest hit is not always the best shot: a miss can give more information, and
     "sunk" can matter more than a hit. If the hit probability replaces the value, the certainty is
     0.5, which marks an approximation and is not a probability. ``bound`` is then the largest
-    possible error, mostly wide (0 for the last shot). When too few shots are left to sink all,
-    every shot is worth exactly 0 with ``pay`` "sunk", and all are best. Four ships on 8 x 8 take
-    0.1 s, fewer ships 0.01 s; a search that fails adds up to 0.2 s.
+    possible error, which is mostly large (0 for the last shot). With ``pay`` "sunk" and too few
+    shots to sink all ships, every shot is worth exactly 0, so all are best. Four ships on 8 x 8
+    take 0.1 s, fewer ships 0.01 s; a search that fails adds up to 0.2 s.
     Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
     1998; Fiat and Shamir, 1989.
     Verified by: tests/environments/battleship_hunt/test_solver.py,
@@ -285,44 +292,47 @@ def battleship_hunt(
     table: Sea = state.table
     posterior = posterior_of(table, prior, worlds)
     legal = table.legal()
-    afloat = sum(table.lengths) - table.hits
-    values = _best_play(table, posterior.layouts, afloat, beliefs) if posterior.layouts else None
-    if values is None and table.pay != "share" and afloat > table.shots_left:
+    targets = sum(table.lengths) - table.hits
+    values = _best_play(table, posterior.layouts, targets, beliefs) if posterior.layouts else None
+    if values is None and table.pay != "share" and targets > table.shots_left:
         values = [0.0] * len(legal)
     if values is not None:
         return SolverResult(values=values, entropy=posterior.entropy)
     values, bound = _hit_values(table, [float(posterior.chances[cell]) for cell in legal])
     return SolverResult(
-        values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=posterior.entropy
+        values=values,
+        certainty=HIT_CERTAINTY if bound else 1.0,
+        bound=bound,
+        entropy=posterior.entropy,
     )
 
 
 def _hit_values(table: Sea, chances: list[float]) -> tuple[list[float], float]:
     """Return hit probabilities in the game's units, and a bound on their distance to best play."""
     total, later_shots, bound = sum(table.lengths), table.shots_left - 1, 0.0
-    afloat = total - table.hits
+    targets = total - table.hits
     if table.pay == "share":
         if later_shots:  # an upper bound: play with a known layout
             bound = max(
-                chance * min(afloat - 1, later_shots) + (1.0 - chance) * min(afloat, later_shots)
+                chance * min(targets - 1, later_shots) + (1.0 - chance) * min(targets, later_shots)
                 for chance in chances
             )
         return [(table.hits + chance) / total for chance in chances], bound / total
     if later_shots:  # a miss loses if every shot is needed
         bound = max(
-            max(chance, 1.0 - chance if later_shots >= afloat else 0.0) for chance in chances
+            max(chance, 1.0 - chance if later_shots >= targets else 0.0) for chance in chances
         )
     return chances, bound
 
 
-def _best_play(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
+def _best_play(table: Sea, fleets: list[Fleet], targets: int, beliefs: int) -> list[float] | None:
     """Return the value of best play after each legal shot; None: the search is too long."""
     search = BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs)
     shot_cells = sum(1 << move for move in table.moves)
     all_fleets, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         values = [
-            search.shot_value(all_fleets, shot_cells, afloat, table.shots_left, cell)
+            search.shot_value(all_fleets, shot_cells, targets, table.shots_left, cell)
             for cell in table.legal()
         ]
     except LongBattleshipSearchError:

@@ -86,7 +86,7 @@ class ChooseEnvironment(CombinedEnvironment):
 
 
 class ChoosePlay(CombinedPlay):
-    """A play in which a seat sees candidates and replies with a number.
+    """A play in which a seat sees candidates and replies with the number of one of them.
 
     Attributes:
         draws: seat that acts next -> its candidates, in the order of the draws.
@@ -177,11 +177,11 @@ class ChoosePlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for title, lines in self._candidate_lines(seat):
+        for title, lines in self._candidate_sections(seat):
             heading(canvas, title)
             printed_lines(canvas, lines)
 
-    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+    def _candidate_sections(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return (heading, numbered candidates) of a seat, or of all seats for seat None."""
         sections, roles = list[tuple[str, list[str]]](), self.rules.roles
         for player in range(self.rules.num_seats):
@@ -199,7 +199,7 @@ class ChoosePlay(CombinedPlay):
         return sections
 
     def described(self, seat: int | None) -> str:
-        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_sections(seat)]
         return " ".join([super().described(seat), *parts])
 
 
@@ -369,16 +369,16 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         CombinedPlay.paint(self, canvas, None if seat is None else self.inner_seat(seat))
-        for title, lines in self._candidate_lines(seat):
+        for title, lines in self._candidate_sections(seat):
             heading(canvas, title)
             printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         chooser = None if seat is None else self.inner_seat(seat)
-        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_sections(seat)]
         return " ".join([CombinedPlay.described(self, chooser), *parts])
 
-    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+    def _candidate_sections(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return the candidates that a seat sees, and the proposals that a proposer made."""
         choosers = self._seats_without_candidates()
         sections = [
@@ -386,7 +386,7 @@ class ProposerSeatsPlay(ChoosePlay):
             for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._candidate_lines(seat), *sections]
+        return [*super()._candidate_sections(seat), *sections]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]
@@ -411,16 +411,16 @@ def choose(
     Reference) trains a separate network to choose; here the language model itself chooses.
     When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
     the cost of a biased proposer.
-    Mathematics: the policy over actions a of the base game in information state h is
+    Mathematics: the policy over actions a of the wrapped environment in information state h is
 
         P(a | h) = sum over lists c of candidates of  P(c | h) * P(number of a in c | h, c)
 
-    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game. A
-    best response there may use every action, even one that is never proposed. ``diverse`` draws
-    without replacement, in proportion to the remaining weights. Without ``diverse`` there are
-    ``count`` draws with replacement, and equal draws are one candidate.
-    Pitfalls: an equilibrium among proposed actions need not be one of the base game: with only
-    rock, paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
+    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the wrapped
+    environment. A best response there may use every action, even one that is never proposed.
+    ``diverse`` draws without replacement, in proportion to the remaining weights. Without
+    ``diverse`` there are ``count`` draws with replacement, and equal draws are one candidate.
+    Pitfalls: an equilibrium among proposed actions need not be one of all actions: with only rock,
+    paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
     the policy may learn positions in the list instead of actions. Where any text is legal,
     "weights" proposes nothing, and "seat" proposes texts; equal texts are one candidate. Players
     that compute the game's actions (``cfr``, ``minimax``) do not reply with numbers.
@@ -443,7 +443,7 @@ def choose(
         shuffle: whether candidates are shown in random order; otherwise in the order of the legal
             actions.
         choosers: roles that choose. Other roles reply with actions, as without the combinator, so a
-            policy of the base game can play them. Empty (default): all roles choose.
+            policy of the wrapped environment can play them. Empty (default): all roles choose.
 
     Raises:
         ConfigError: the option ``environment`` names no environment, all weights are 0,

@@ -64,15 +64,15 @@ class Proposer:
             candidates: the candidates in the order of the draws.
             stream: source of random numbers for this decision.
         """
-        ordered = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
-        order = stream.child("order")
-        for last in range(len(ordered) - 1, 0, -1) if self.shuffle else ():
-            index = order.integer(last, last + 1)
-            ordered[last], ordered[index] = ordered[index], ordered[last]
-        return tuple(ordered)
+        sequence = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
+        order_stream = stream.child("order")
+        for last in range(len(sequence) - 1, 0, -1) if self.shuffle else ():
+            index = order_stream.integer(last, last + 1)
+            sequence[last], sequence[index] = sequence[index], sequence[last]
+        return tuple(sequence)
 
     def possible_lists(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
-        """Return every possible list of candidates as (probability, candidates).
+        """Return every possible list of candidates with its probability, as (probability, list).
 
         Args:
             legal: the legal actions of the decision.
@@ -81,34 +81,36 @@ class Proposer:
             GameError: there are too many draws to enumerate.
         """
         weights = self.weights_of(legal)
-        length = self._num_draws(weights)
-        num_lists = math.perm(len(weights), length) if self.diverse else len(weights) ** length
+        num_draws = self._num_draws(weights)
+        num_actions = len(weights)
+        num_lists = math.perm(num_actions, num_draws) if self.diverse else num_actions**num_draws
         if num_lists > MAX_DRAWS:
             raise GameError(
-                f"choose: no exact figures, as {length} candidates of {len(weights)} actions have "
-                f"{num_lists:,} draws, more than the limit of {MAX_DRAWS:,}; write a smaller count."
+                f"choose: no exact figures, as {num_draws} candidates of {num_actions} actions "
+                f"have {num_lists:,} draws, more than the limit of {MAX_DRAWS:,}; write a smaller "
+                "count."
             )
         chances: dict[tuple[str, ...], float] = defaultdict(float)
-        draws = itertools.product(weights, repeat=length)
-        for draw in itertools.permutations(weights, length) if self.diverse else draws:
+        draws = itertools.product(weights, repeat=num_draws)
+        for draw in itertools.permutations(weights, num_draws) if self.diverse else draws:
             chances[tuple(sorted({*draw}, key=list(legal).index))] += self._chance_of(weights, draw)
         if not self.shuffle:
             return tuple((chance, candidates) for candidates, chance in chances.items())
         return tuple(
-            (chance / math.factorial(len(candidates)), ordered)
+            (chance / math.factorial(len(candidates)), permutation)
             for candidates, chance in chances.items()
-            for ordered in itertools.permutations(candidates)
+            for permutation in itertools.permutations(candidates)
         )
 
     def _num_draws(self, weights: Mapping[str, float]) -> int:
         return min(self.count, len(weights)) if self.diverse else self.count
 
     def _chance_of(self, weights: Mapping[str, float], draw: Sequence[str]) -> float:
-        remaining, probability = dict(weights), 1.0
+        weights_left, probability = dict(weights), 1.0
         for action in draw:
-            probability *= remaining[action] / sum(remaining.values())
+            probability *= weights_left[action] / sum(weights_left.values())
             if self.diverse:
-                del remaining[action]
+                del weights_left[action]
         return probability
 
 
@@ -129,7 +131,7 @@ def join_actions(actions: Sequence[str]) -> str:
 
 
 def _pick_action(weights: Mapping[str, float], uniform: float) -> str:
-    """Return the action for a uniform number, in proportion to the weights."""
+    """Return the action that a uniform number in [0, 1) draws in proportion to the weights."""
     remainder = uniform * sum(weights.values())
     for action, weight in weights.items():
         remainder -= weight

@@ -61,8 +61,8 @@ class DagWorld:
 
 
 @lru_cache(maxsize=4096)
-def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) -> DagWorld:
-    """Return the world of a stream.
+def make_world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) -> DagWorld:
+    """Return a random world, drawn from a stream.
 
     Args:
         stream: source of random numbers.
@@ -97,7 +97,7 @@ Needs = tuple[tuple[int, ...], ...]
 
 
 class BestSchedule(NamedTuple):
-    """The fewest critical steps to finish all, and the fewest workers per wave that allow it."""
+    """The fewest critical steps to finish all tasks, and the smallest width that allows this."""
 
     steps: int
     width: int
@@ -106,7 +106,7 @@ class BestSchedule(NamedTuple):
 class WaveOutcome(NamedTuple):
     """The finished sub-tasks after a wave, as a bit mask, and the critical steps left."""
 
-    finished: int
+    finished_tasks: int
     steps_left: int
 
 
@@ -133,65 +133,66 @@ class WaveSchedule:
         """The set of all sub-tasks."""
         return (1 << len(self.turns)) - 1
 
-    def ready_tasks(self, finished: int) -> list[int]:
-        """Return the sub-tasks that are ready, in the order in which workers get them."""
+    def ready_tasks(self, finished_tasks: int) -> list[int]:
+        """Return the unfinished sub-tasks whose needs are finished, in the order of hand-out."""
         return [
             task
             for task, needs in enumerate(self.needs)
-            if not finished >> task & 1 and all(finished >> other & 1 for other in needs)
+            if not finished_tasks >> task & 1
+            and all(finished_tasks >> other & 1 for other in needs)
         ]
 
     def lead_steps(self, width: int) -> int:
         """Return the lead's steps for a wave of ``width`` workers."""
         return 1 + self.handout * width
 
-    def after(self, finished: int, steps_left: int, width: int) -> WaveOutcome:
+    def after(self, finished_tasks: int, steps_left: int, width: int) -> WaveOutcome:
         """Return the state after a wave; the episode is over when no steps are left."""
         steps_left = max(steps_left - self.lead_steps(width), 0)
-        tasks = self.ready_tasks(finished)[:width]
-        finished |= sum(1 << task for task in tasks if self.turns[task] <= steps_left)
-        slowest = max((self.turns[task] for task in tasks), default=0)
-        return WaveOutcome(finished, max(steps_left - slowest, 0))
+        tasks = self.ready_tasks(finished_tasks)[:width]
+        finished_tasks |= sum(1 << task for task in tasks if self.turns[task] <= steps_left)
+        most_turns = max((self.turns[task] for task in tasks), default=0)
+        return WaveOutcome(finished_tasks, max(steps_left - most_turns, 0))
 
-    def best(self, finished: int = 0) -> BestSchedule:
+    def best(self, finished_tasks: int = 0) -> BestSchedule:
         """Return the best schedule for all unfinished sub-tasks."""
-        return _best(self, finished)
+        return _best(self, finished_tasks)
 
     def serial_steps(self) -> int:
-        """Return the critical steps to finish all with one worker at a time."""
+        """Return the critical steps to finish all sub-tasks with one worker at a time."""
         return len(self.turns) * self.lead_steps(1) + sum(self.turns)
 
-    def value(self, finished: int, steps_left: int) -> float:
+    def value(self, finished_tasks: int, steps_left: int) -> float:
         """Return the largest share of all sub-tasks that can be finished in the steps left."""
-        return _most_finished(self, finished, steps_left) / len(self.turns)
+        return _most_finished(self, finished_tasks, steps_left) / len(self.turns)
 
-    def values(self, finished: int, steps_left: int, widths: Sequence[int]) -> list[float]:
+    def values(self, finished_tasks: int, steps_left: int, widths: Sequence[int]) -> list[float]:
         """Return the share that a wave of each width and the best waves after it finish."""
-        return [self.value(*self.after(finished, steps_left, width)) for width in widths]
+        return [self.value(*self.after(finished_tasks, steps_left, width)) for width in widths]
 
 
 @lru_cache(maxsize=100_000)
-def _best(schedule: WaveSchedule, finished: int) -> BestSchedule:
-    ready_tasks = schedule.ready_tasks(finished)
-    schedules = [BestSchedule(0, 0)] if finished == schedule.all_tasks else []
+def _best(schedule: WaveSchedule, finished_tasks: int) -> BestSchedule:
+    ready_tasks = schedule.ready_tasks(finished_tasks)
+    schedules = [BestSchedule(0, 0)] if finished_tasks == schedule.all_tasks else []
     for width in range(1, min(schedule.workers, len(ready_tasks)) + 1):
         tasks = ready_tasks[:width]
-        remaining = _best(schedule, finished | sum(1 << task for task in tasks))
-        slowest = max(schedule.turns[task] for task in tasks)
-        steps = schedule.lead_steps(width) + slowest + remaining.steps
-        schedules.append(BestSchedule(steps, max(width, remaining.width)))
+        rest_schedule = _best(schedule, finished_tasks | sum(1 << task for task in tasks))
+        most_turns = max(schedule.turns[task] for task in tasks)
+        steps = schedule.lead_steps(width) + most_turns + rest_schedule.steps
+        schedules.append(BestSchedule(steps, max(width, rest_schedule.width)))
     return min(schedules)
 
 
 @lru_cache(maxsize=100_000)
-def _most_finished(schedule: WaveSchedule, finished: int, steps_left: int) -> int:
-    best = schedule.best(finished)
-    if best.steps <= steps_left:
+def _most_finished(schedule: WaveSchedule, finished_tasks: int, steps_left: int) -> int:
+    best_schedule = schedule.best(finished_tasks)
+    if best_schedule.steps <= steps_left:
         return len(schedule.turns)
     if not steps_left:
-        return finished.bit_count()
-    widths = range(1, min(schedule.workers, len(schedule.ready_tasks(finished))) + 1)
-    outcomes = (schedule.after(finished, steps_left, width) for width in widths)
+        return finished_tasks.bit_count()
+    widths = range(1, min(schedule.workers, len(schedule.ready_tasks(finished_tasks))) + 1)
+    outcomes = (schedule.after(finished_tasks, steps_left, width) for width in widths)
     return max(_most_finished(schedule, *outcome) for outcome in outcomes)
 
 
@@ -201,7 +202,7 @@ WORDS = (
 )
 
 
-def first_prompt(play: Dag) -> str:
+def first_prompt(play: DagPlay) -> str:
     """Return the first prompt of the lead: every sub-task, and the limit of steps."""
     rules, turns = play.rules, play.start.turns
     if rules.brief:
@@ -226,15 +227,17 @@ def first_prompt(play: Dag) -> str:
     )
 
 
-def wave_text(play: Dag) -> str:
+def wave_text(play: DagPlay) -> str:
     """Return the prompt of the lead after a wave: finished and ready sub-tasks, and steps left."""
-    num_finished, steps_left, ready = len(play.done_by), play.steps_left, _ready_text(play)
+    num_finished, steps_left, ready_text = len(play.done_by), play.steps_left, _ready_text(play)
     if play.rules.brief:
-        return f"finished {num_finished} left {steps_left} {ready}"
-    return f"{num_finished} of {play.rules.tasks} are finished. Steps left: {steps_left}. {ready}"
+        return f"finished {num_finished} left {steps_left} {ready_text}"
+    return (
+        f"{num_finished} of {play.rules.tasks} are finished. Steps left: {steps_left}. {ready_text}"
+    )
 
 
-def _ready_text(play: Dag) -> str:
+def _ready_text(play: DagPlay) -> str:
     tasks = play.ready_tasks()
     if play.rules.brief:
         return f"ready {len(tasks)} of {_numbers(tasks)}" if tasks else "ready nothing"
@@ -245,7 +248,7 @@ def _numbers(tasks: list[int] | tuple[int, ...]) -> str:
     return " ".join(str(task + 1) for task in tasks)
 
 
-def worker_observation(play: Dag, seat: int, call: DagCall) -> Observation:
+def worker_observation(play: DagPlay, seat: int, call: DagCall) -> Observation:
     """Return a worker's observation: the name of its first page, then each opened page."""
     brief, role, is_first = play.rules.brief, play.rules.roles[seat], not call.log
     if is_first:
@@ -365,7 +368,7 @@ class DagSearch(Bank):
 
     def start(self, number: int) -> DagWorld:
         """Return world ``number`` of the bank."""
-        return world(self.bank_stream(number), self.tasks, self.pages, self.shape, self.edges)
+        return make_world(self.bank_stream(number), self.tasks, self.pages, self.shape, self.edges)
 
     def schedule(self, start: DagWorld) -> WaveSchedule:
         """Return the schedule of a world: the costs and results of its waves."""
@@ -376,10 +379,10 @@ class DagSearch(Bank):
         numbers = map(str, range(max(max_steps, self.turns, self.tasks, self.workers) + 1))
         return tuple(sorted({*WORDS, *NAMES, *RESULTS, *numbers}))
 
-    def reset(self, stream: Stream) -> Dag:
+    def reset(self, stream: Stream) -> DagPlay:
         start = self.draw_start(stream)
         assert isinstance(start, DagWorld)
-        return Dag(self, start)
+        return DagPlay(self, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +400,7 @@ class DagCall:
     log: tuple[str, ...] = ()
 
 
-class Dag(PaintedPlay):
+class DagPlay(PaintedPlay):
     """An episode of dag_search.
 
     Attributes:
@@ -407,7 +410,7 @@ class Dag(PaintedPlay):
         done_by: sub-task -> the seat that finished it.
         calls: worker's seat -> its current call.
         waves: the steps of each worker of each wave; 0: the worker had no sub-task.
-        ended: whether all sub-tasks are finished, or no step is left.
+        is_over: whether all sub-tasks are finished, or no step is left.
         num_calls: worker's seat -> number of sub-tasks for which it was called.
         history: prompts and replies of the lead, in order.
         lead_view: the finished sub-tasks (a bit mask) and the steps left in the lead's last prompt.
@@ -415,7 +418,7 @@ class Dag(PaintedPlay):
 
     def __init__(self, rules: DagSearch, start: DagWorld) -> None:
         # a change replaces the whole attribute, so that copies of the play can share it
-        self.rules, self.start, self.ended = rules, start, False
+        self.rules, self.start, self.is_over = rules, start, False
         self.schedule = rules.schedule(start)
         self.limit = math.ceil(Fraction(str(rules.slack)) * self.schedule.best().steps)
         self.done_by: dict[int, int] = {}
@@ -424,29 +427,31 @@ class Dag(PaintedPlay):
         self.wave_steps: dict[int, int] = {}  # worker -> its steps in this wave
         self.num_calls: dict[int, int] = {}
         self.call_ends: dict[int, ConversationEnd] = {}  # worker -> how its latest call ended
-        self.lead_steps = 0
+        self.lead_steps_so_far = 0
         self.history: tuple[str, ...] = (first_prompt(self),)
         self.lead_view = 0, self.steps_left
 
     @property
     def done(self) -> bool:
-        return self.ended
+        return self.is_over
 
     @property
-    def finished(self) -> int:
+    def finished_tasks(self) -> int:
         """The finished sub-tasks, as a bit mask."""
         return sum(1 << task for task in self.done_by)
 
     @property
     def returns(self) -> tuple[float, ...]:
         """The share of finished sub-tasks, for every seat; 0 before the end."""
-        value = len(self.done_by) / self.rules.tasks if self.ended else 0.0
+        value = len(self.done_by) / self.rules.tasks if self.is_over else 0.0
         return (value,) * self.rules.num_seats
 
     @property
     def critical_steps(self) -> int:
         """The lead's steps plus those of the slowest worker of each wave."""
-        return count_critical_steps(self.lead_steps, (*self.waves, tuple(self.wave_steps.values())))
+        return count_critical_steps(
+            self.lead_steps_so_far, (*self.waves, tuple(self.wave_steps.values()))
+        )
 
     @property
     def steps_left(self) -> int:
@@ -455,7 +460,7 @@ class Dag(PaintedPlay):
 
     def ready_tasks(self) -> list[int]:
         """Return the sub-tasks that are ready."""
-        return self.schedule.ready_tasks(self.finished)
+        return self.schedule.ready_tasks(self.finished_tasks)
 
     def conversation_end(self, seat: int) -> ConversationEnd | None:
         """Return how a worker's latest conversation ended; see ``HasConversationEnd``."""
@@ -467,18 +472,18 @@ class Dag(PaintedPlay):
 
     def worth(self, seats: Collection[int]) -> float:
         """Return the share of sub-tasks that these workers would have finished alone."""
-        finished: set[int] = set()
+        finished_tasks: set[int] = set()
         for task, needs in enumerate(self.start.needs):  # a sub-task needs only earlier ones
-            if self.done_by.get(task) in seats and finished.issuperset(needs):
-                finished.add(task)
-        return len(finished) / self.rules.tasks
+            if self.done_by.get(task) in seats and finished_tasks.issuperset(needs):
+                finished_tasks.add(task)
+        return len(finished_tasks) / self.rules.tasks
 
     def own_share(self, seat: int) -> float:
         """Return the sub-tasks that a worker finished, divided by its calls."""
         return self.figures()["found"][seat] / self.num_calls[seat]
 
     def due(self) -> tuple[int, ...]:
-        if self.ended:
+        if self.is_over:
             return ()
         return tuple(sorted(self.calls)) or (LEAD,)
 
@@ -510,20 +515,20 @@ class Dag(PaintedPlay):
                 )
                 raise GameError(f"dag_search: {message}")
         if self.calls:
-            self._work(replies)
+            self._apply_worker_replies(replies)
         else:
-            self._call(int(replies[LEAD].split()[1]))
+            self._call_workers(int(replies[LEAD].split()[1]))
         if self.calls and self.steps_left:
             return
         is_over = not self.steps_left or len(self.done_by) == self.rules.tasks
         self.call_ends = {**self.call_ends, **dict.fromkeys(self.calls, "limit")}
-        self.waves, self.ended = (*self.waves, tuple(self.wave_steps.values())), is_over
+        self.waves, self.is_over = (*self.waves, tuple(self.wave_steps.values())), is_over
         self.calls, self.wave_steps = {}, {}
         self.history = (*self.history, wave_text(self))
-        self.lead_view = self.finished, self.steps_left
+        self.lead_view = self.finished_tasks, self.steps_left
 
-    def _call(self, width: int) -> None:
-        self.lead_steps += self.schedule.lead_steps(width)
+    def _call_workers(self, width: int) -> None:
+        self.lead_steps_so_far += self.schedule.lead_steps(width)
         self.history = (*self.history, f"{CALL} {width}")
         tasks = enumerate(self.ready_tasks()[:width], start=1)
         self.calls = {seat: DagCall(task, self.rules.turns) for seat, task in tasks}
@@ -533,7 +538,7 @@ class Dag(PaintedPlay):
         self.num_calls = {**self.num_calls, **num_calls}
         self.wave_steps = dict.fromkeys(range(1, width + 1), 0)
 
-    def _work(self, replies: Mapping[int, str]) -> None:
+    def _apply_worker_replies(self, replies: Mapping[int, str]) -> None:
         self.done_by, self.calls = dict(self.done_by), dict(self.calls)
         self.wave_steps = dict(self.wave_steps)
         for seat, reply in sorted(replies.items()):
@@ -551,12 +556,14 @@ class Dag(PaintedPlay):
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a finished episode and of its best schedule."""
-        seats, best = self.rules.num_seats, self.schedule.best()
+        seats, best_schedule = self.rules.num_seats, self.schedule.best()
         figures_of_all = {
-            **wave_figures(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
+            **wave_figures(
+                self.lead_steps_so_far, self.waves, len(self.done_by), self.rules.workers
+            ),
             "success": float(len(self.done_by) == self.rules.tasks),
-            "optimal_width": float(best.width),
-            "optimal_critical_steps": float(best.steps),
+            "optimal_width": float(best_schedule.width),
+            "optimal_critical_steps": float(best_schedule.steps),
             "serial_critical_steps": float(self.schedule.serial_steps()),
         }
         finishers = list(self.done_by.values())
@@ -570,13 +577,13 @@ class Dag(PaintedPlay):
         seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
         if seat is None or self.rules.leads(seat):
             is_lead_view = seat is not None
-            view = self.lead_view if is_lead_view else (self.finished, self.steps_left)
-            finished, steps_left = view
-            ready_tasks = self.schedule.ready_tasks(finished)
+            view = self.lead_view if is_lead_view else (self.finished_tasks, self.steps_left)
+            finished_tasks, steps_left = view
+            ready_tasks = self.schedule.ready_tasks(finished_tasks)
             rows = [("sub-task", "turns", "needs", "state", *(() if is_lead_view else ("result",)))]
             for task, needs in enumerate(start.needs):
                 state = "ready" if task in ready_tasks else "waits"
-                state = "finished" if finished >> task & 1 else state
+                state = "finished" if finished_tasks >> task & 1 else state
                 needs_text = " ".join(str(other + 1) for other in needs) or "-"
                 row = (str(task + 1), str(start.turns[task]), needs_text, state)
                 rows.append((*row, *(() if is_lead_view else (start.results[task],))))
@@ -596,12 +603,12 @@ class Dag(PaintedPlay):
             turns = f"{call.turns_left} turns left"
             return f"{rules.roles[seat]} begins at {first_page}{pages}; {turns}."
         result = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
-        num_finished = (self.finished if seat is None else self.lead_view[0]).bit_count()
+        num_finished = (self.finished_tasks if seat is None else self.lead_view[0]).bit_count()
         waves = f"Waves so far: {len(self.waves)}."
         return f"Finished: {num_finished} of {rules.tasks}. {waves}{result}"
 
-    def clone(self) -> Dag:
-        copy = object.__new__(Dag)
+    def clone(self) -> DagPlay:
+        copy = object.__new__(DagPlay)
         copy.__dict__.update(self.__dict__)
         return copy
 

@@ -45,11 +45,11 @@ def grid(
 
     Args:
         canvas: the canvas.
-        cells: row by row.
+        cells: the cells, [rows][columns].
         rows: names of the rows, at the left.
         columns: names of the columns.
         boxes: numbers of rows and of columns between thick lines; 0: no thick lines.
-        most: largest side of a square, in units.
+        most: largest side of a square, in units of the picture.
         below: whether the names of the columns are below the board.
     """
     num_columns, num_rows = len(cells[0]), len(cells)
@@ -69,12 +69,12 @@ def grid(
                 width=max(30.0, left - 10 - EDGE),
             )
         for c, cell in enumerate(row):
-            _cell(canvas, cell, left + side * c, top + side * r, side)
+            _draw_cell(canvas, cell, left + side * c, top + side * r, side)
     for c, name in enumerate(columns):
         y = top + side * num_rows + 16 if below else top - 6
         x = left + side * (c + 0.5)
         canvas.text(x, y, name, size=14, colour="dim", anchor="middle", width=side)
-    _lines(canvas, (left, top), (num_columns, num_rows), side, boxes)
+    _draw_lines(canvas, (left, top), (num_columns, num_rows), side, boxes)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if cell.marked:
@@ -82,7 +82,7 @@ def grid(
                 canvas.box(x, y, side - 4, side - 4, edge="ink", thick=2.5)
 
 
-def _cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> None:
+def _draw_cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> None:
     if cell.fill != "none":
         canvas.box(x, y, side, side, fill=cell.fill)
     middle = x + side / 2, y + side / 2
@@ -91,8 +91,14 @@ def _cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> N
     elif cell.shape == "ring":
         canvas.disc(*middle, side * 0.32, edge=cell.colour, thick=side * 0.1)
     elif cell.shape == "square":
-        inner = side * 0.64
-        canvas.box(x + (side - inner) / 2, y + (side - inner) / 2, inner, inner, fill=cell.colour)
+        inner_side = side * 0.64
+        canvas.box(
+            x + (side - inner_side) / 2,
+            y + (side - inner_side) / 2,
+            inner_side,
+            inner_side,
+            fill=cell.colour,
+        )
     elif cell.shape == "dot":
         canvas.disc(*middle, side * 0.12, fill=cell.colour)
     if cell.text:
@@ -110,7 +116,7 @@ def _cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> N
         )
 
 
-def _lines(
+def _draw_lines(
     canvas: Canvas,
     corner: tuple[float, float],
     size: tuple[int, int],
@@ -159,14 +165,15 @@ class Card(NamedTuple):
     note: str = ""
 
 
-def _tile(
+def _draw_tile(
     canvas: Canvas, rectangle: tuple[float, float, float, float], is_hidden: bool, *, corner: float
 ) -> None:
     fill = "panel" if is_hidden else "paper"
     canvas.box(*rectangle, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=is_hidden)
 
 
-def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
+def _draw_label(canvas: Canvas, label: str, y: float, colour: str) -> float:
+    """Draw the label of a row, and return the left edge of the row."""
     if not label:
         return EDGE
     if colour != "none":
@@ -185,18 +192,18 @@ def cards(
         canvas: the canvas.
         label: words before the cards.
         hand: the cards.
-        colour: colour of a mark before the label, such as a seat's.
+        colour: colour of a mark before the label, such as the colour of a seat.
         height: height of a card, in units.
     """
     note_height = 16 if any(card.note for card in hand) else 0
     top = canvas.reserve(height + note_height)
-    left = _label_row(canvas, label, top + height / 2 + 5, colour)
+    left = _draw_label(canvas, label, top + height / 2 + 5, colour)
     width = min(height * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
     for number, card in enumerate(hand):
         x = left + (width + 6) * number
         is_hidden = not card.face
         size = min(22.0, (width - 6) / max(1.0, BOLD * width_of(visible_text(card.face), 1)))
-        _tile(canvas, (x, top, width, height), is_hidden, corner=5)
+        _draw_tile(canvas, (x, top, width, height), is_hidden, corner=5)
         canvas.text(
             x + width / 2,
             top + height / 2 + 8,
@@ -225,11 +232,11 @@ def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str
     """Draw dice after a label; None is a hidden die."""
     side = 40.0
     top = canvas.reserve(side)
-    left = _label_row(canvas, label, top + side / 2 + 5, colour)
+    left = _draw_label(canvas, label, top + side / 2 + 5, colour)
     for number, face in enumerate(faces):
         x = left + (side + 6) * number
         is_hidden = face is None
-        _tile(canvas, (x, top, side, side), is_hidden, corner=7)
+        _draw_tile(canvas, (x, top, side, side), is_hidden, corner=7)
         middle = x + side / 2, top + side / 2
         if face in PIPS:
             for dx, dy in PIPS[face]:
@@ -271,7 +278,7 @@ def discs(
     radius = min(radius, (free_width / max(1, len(row)) - 4) / 2)
     height = max(2 * radius, 18)
     top = canvas.reserve(height)
-    _label_row(canvas, label, top + height / 2 + 5, colour)
+    _draw_label(canvas, label, top + height / 2 + 5, colour)
     for number, (character, fill) in enumerate(row):
         x, y = left + radius + (2 * radius + 4) * number, top + height / 2
         canvas.disc(x, y, radius, fill=fill, edge="dim" if fill in ("none", "white") else "none")

@@ -1,4 +1,4 @@
-"""A picture as SVG: parts below one another on a canvas that grows downwards.
+"""Pictures as SVG: a canvas grows downwards, and each part is drawn below the previous part.
 
 Pictures are safe to show anywhere: they have no script, style, link or external reference, and all
 text is escaped. Colours have names, so that one drawing gives a light and a dark picture.
@@ -20,7 +20,7 @@ WIDTH = 400.0  # width in units, shown at 320 to 480 pixels
 EDGE = 12.0  # margin on each side, in units
 GAP = 8.0  # distance between two parts, in units
 BOLD = 1.12  # relative width of bold letters
-SEATS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
+SEAT_COLOURS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
 
 # palette of Okabe and Ito, for colour-blind readers
 HUES = {
@@ -46,7 +46,7 @@ THEMES: Mapping[Theme, Mapping[str, str]] = {
     },
     "dark": {
         **HUES,
-        "blue": "#3b94d1",  # lighter, for dark paper
+        "blue": "#3b94d1",  # lighter than in the light theme
         "sky": "#8ccdf2",
         "paper": "#15181d",
         "panel": "#252a32",
@@ -68,7 +68,7 @@ def text_hue(hue: str) -> str:
 
 def seat_colour(seat: int) -> str:
     """Return the colour of a seat."""
-    return SEATS[seat % len(SEATS)]
+    return SEAT_COLOURS[seat % len(SEAT_COLOURS)]
 
 
 class Canvas:
@@ -120,22 +120,22 @@ class Canvas:
             return
         weight = ' font-weight="700"' if bold else ""
         anchor_attribute = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        escaped = html.escape(shorten(words, size, width))
+        content = html.escape(shorten(words, size, width))
         self._parts.append(
             f'<text x="{_fmt(x)}" y="{_fmt(y)}" font-size="{_fmt(size)}"{anchor_attribute}{weight} '
-            f'fill="{self.colours[colour]}">{escaped}</text>'
+            f'fill="{self.colours[colour]}">{content}</text>'
         )
 
     def monospaced(self, x: float, y: float, words: str, *, size: float = 14) -> None:
         """Write one line in a monospaced font; blanks are kept, as in a text board."""
         num_letters = int((WIDTH - x - EDGE) / (0.61 * size))
-        escaped = line_with_blanks(words)
-        shortened = f"{escaped[: num_letters - 1]}…"
-        escaped = html.escape(escaped if len(escaped) <= num_letters else shortened)
+        line = line_with_blanks(words)
+        shorter_line = f"{line[: num_letters - 1]}…"
+        content = html.escape(line if len(line) <= num_letters else shorter_line)
         self._parts.append(
             f'<text x="{_fmt(x)}" y="{_fmt(y)}" font-size="{_fmt(size)}" '
             f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '
-            f'fill="{self.colours["ink"]}">{escaped}</text>'
+            f'fill="{self.colours["ink"]}">{content}</text>'
         )
 
     def box(
@@ -152,9 +152,11 @@ class Canvas:
         dashed: bool = False,
     ) -> None:
         """Draw a rectangle; ``fill`` and ``edge`` are names of colours of the theme."""
-        shape = f'<rect x="{_fmt(x)}" y="{_fmt(y)}" width="{_fmt(width)}" height="{_fmt(height)}"'
-        shape += f' rx="{_fmt(corner)}"' if corner else ""
-        self._shape(shape, fill, edge, thick, dashed)
+        open_tag = (
+            f'<rect x="{_fmt(x)}" y="{_fmt(y)}" width="{_fmt(width)}" height="{_fmt(height)}"'
+        )
+        open_tag += f' rx="{_fmt(corner)}"' if corner else ""
+        self._add_shape(open_tag, fill, edge, thick, dashed)
 
     def disc(
         self,
@@ -167,12 +169,12 @@ class Canvas:
         thick: float = 1,
     ) -> None:
         """Draw a circle around a point."""
-        shape = f'<circle cx="{_fmt(x)}" cy="{_fmt(y)}" r="{_fmt(radius)}"'
-        self._shape(shape, fill, edge, thick, False)
+        open_tag = f'<circle cx="{_fmt(x)}" cy="{_fmt(y)}" r="{_fmt(radius)}"'
+        self._add_shape(open_tag, fill, edge, thick, False)
 
     def polygon(self, points: Sequence[tuple[float, float]], *, fill: str) -> None:
         """Fill the area within points."""
-        self._shape(
+        self._add_shape(
             f'<polygon points="{" ".join(f"{_fmt(x)},{_fmt(y)}" for x, y in points)}"', fill
         )
 
@@ -187,10 +189,10 @@ class Canvas:
         thick: float = 1,
     ) -> None:
         """Draw a straight line."""
-        shape = f'<path d="M{_fmt(x)} {_fmt(y)}L{_fmt(to_x)} {_fmt(to_y)}"'
-        self._shape(shape, "none", colour, thick, False)
+        open_tag = f'<path d="M{_fmt(x)} {_fmt(y)}L{_fmt(to_x)} {_fmt(to_y)}"'
+        self._add_shape(open_tag, "none", colour, thick, False)
 
-    def _shape(
+    def _add_shape(
         self, open_tag: str, fill: str, edge: str = "none", thick: float = 1, dashed: bool = False
     ) -> None:
         stroke = "" if edge == "none" else f' stroke="{self.colours[edge]}"'

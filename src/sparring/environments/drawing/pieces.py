@@ -60,7 +60,7 @@ def paragraph(
 
 
 def printed_lines(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
-    """Write lines in a monospaced font, or wrapped if one of them is too long."""
+    """Write lines in a monospaced font; if one is too long, write them as wrapped text."""
     if max(map(len, lines), default=0) > 44:
         for line in lines[:most]:
             paragraph(canvas, line, most=4, size=14)
@@ -84,16 +84,16 @@ def seats(
         canvas: the canvas.
         roles: name of each seat.
         due: the seats that are due.
-        notes: seat -> a word at the right of its name.
+        notes: seat -> a short text at the right of its name.
         colours: a colour per seat; (): the default colours.
     """
     notes = notes or {}
-    columns = 1 if len(roles) == 1 else 2
-    width = (INSIDE - 8 * (columns - 1)) / columns
-    rows = -(-len(roles) // columns)
-    top = canvas.reserve(rows * 36 - 6)
+    num_columns = 1 if len(roles) == 1 else 2
+    width = (INSIDE - 8 * (num_columns - 1)) / num_columns
+    num_rows = -(-len(roles) // num_columns)
+    top = canvas.reserve(num_rows * 36 - 6)
     for seat, role in enumerate(roles):
-        x, y = EDGE + (width + 8) * (seat % columns), top + 36 * (seat // columns)
+        x, y = EDGE + (width + 8) * (seat % num_columns), top + 36 * (seat // num_columns)
         colour = colours[seat] if colours else seat_colour(seat)
         canvas.box(
             x,
@@ -167,10 +167,10 @@ def table(
         colours: (row, column) -> fill colour of the cell.
     """
     colours = colours or {}
-    columns = max(map(len, rows))
+    num_columns = max(map(len, rows))
     first_width = 14 + max((width_of(visible_text(row[0]), size) for row in rows if row), default=0)
     first_width = min(max(first_width, 24.0), INSIDE * 0.4)
-    shares = shares or (1.0,) * (columns - 1)
+    shares = shares or (1.0,) * (num_columns - 1)
     widths = [first_width, *((INSIDE - first_width) * share / sum(shares) for share in shares)]
     left_edges = [EDGE, *(EDGE + width for width in accumulate(widths))]
     row_height = size + 12
@@ -235,7 +235,7 @@ def timeline(
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
 
-LINES = 3  # largest number of lines of a prompt or a reply
+MAX_TURN_LINES = 3  # largest number of lines of a prompt or a reply
 
 
 class PastTurn(NamedTuple):
@@ -278,7 +278,7 @@ def draw_play(
     for player in due:
         if seat in (None, player):
             messages += _prompt_messages(roles, player, play.observe(player).text)
-    timeline(canvas, messages, lines=LINES)
+    timeline(canvas, messages, lines=MAX_TURN_LINES)
     if not messages:
         paragraph(canvas, _due_text(roles, due), colour="dim")
     return canvas.svg(describe_play(play, roles, seat, past))
@@ -297,10 +297,10 @@ def describe_play(
         (line,) = wrap_text(play.observe(due_seats[0]).text, 1, 80, 1)
         return f"{_due_text(roles, due)} {roles[due_seats[0]]} is told: {line}"
     turns = [turn for turn in past if seat in (None, turn.seat)]
-    last = ""
+    ending = ""
     if turns:
-        last = f" {roles[turns[-1].seat]} said last: {wrap_text(turns[-1].reply, 1, 80, 1)[0]}"
-    return f"{_due_text(roles, due)}{last}"
+        ending = f" {roles[turns[-1].seat]} said last: {wrap_text(turns[-1].reply, 1, 80, 1)[0]}"
+    return f"{_due_text(roles, due)}{ending}"
 
 
 def _prompt_messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
@@ -312,7 +312,7 @@ def _due_text(roles: Sequence[str], due: Sequence[int]) -> str:
 
 
 def due_sentence(names: Sequence[str]) -> str:
-    """Return a sentence about the seats to act; without names, that the play is over."""
+    """Return a sentence that names the seats to act, or, without names, says "over"."""
     if not names:
         return "The play is over."
     if len(names) == 1:

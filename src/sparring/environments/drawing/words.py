@@ -1,7 +1,7 @@
 """Text in pictures: visible characters, widths, shortening and line breaks.
 
-Text of models and people is data. Characters that control a screen or other text (control
-characters, direction marks, characters without a width) are shown by their number.
+Models and people may write any characters. Characters that control a screen or other text (control
+characters, direction marks, characters without a width) are shown as their number.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import unicodedata
 from collections.abc import Iterator
 
 MAX_CHARACTERS = 4000  # largest number of characters of a text; the rest is ignored
-HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # Unicode categories without a shape
-MARKS = frozenset({"Mn", "Me"})  # categories that combine with the letter before
-NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
-BROAD = frozenset("mwMW@%—…")
+SHAPELESS_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # of Unicode, without a shape
+MARK_CATEGORIES = frozenset({"Mn", "Me"})  # of marks on the previous letter
+NARROW_LETTERS = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
+WIDE_LETTERS = frozenset("mwMW@%—…")
 
 
 def visible_text(text: str) -> str:
@@ -30,10 +30,10 @@ def _visible_characters(text: str) -> Iterator[str]:
     num_marks = 0
     for character in text:
         category = unicodedata.category(character)
-        num_marks = num_marks + 1 if category in MARKS else 0
+        num_marks = num_marks + 1 if category in MARK_CATEGORIES else 0
         if character.isspace():
             yield " "
-        elif category in HIDDEN or num_marks > 2:
+        elif category in SHAPELESS_CATEGORIES or num_marks > 2:
             yield f"[U+{ord(character):04X}]"
         else:
             yield character
@@ -50,9 +50,9 @@ def width_of(text: str, size: float) -> float:
 
 
 def _em(character: str) -> float:
-    if character in NARROW:
+    if character in NARROW_LETTERS:
         return 0.36
-    if character in BROAD or unicodedata.east_asian_width(character) in "WF":
+    if character in WIDE_LETTERS or unicodedata.east_asian_width(character) in "WF":
         return 1.0
     return 0.7 if character.isupper() else 0.6
 
@@ -94,7 +94,7 @@ def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
 
 
 def _break_line(text: str, size: float, width: float) -> list[str]:
-    """Return a line broken between words, or within a word that is wider than the line."""
+    """Break a line between words, or within a word that is wider than the line."""
     lines = [""]
     for word in text.split():
         longer_line = f"{lines[-1]} {word}".strip()

@@ -25,7 +25,7 @@ NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 
 Answer = tuple[int, int]
-"""(exact, misplaced): numbers of pegs that match, and of others whose colour is elsewhere."""
+"""(exact, misplaced): number of pegs that match, and of other pegs with a colour of the code."""
 
 
 @lru_cache(maxsize=32)
@@ -48,8 +48,9 @@ def code_of(pegs: int, colours: int, index: int) -> tuple[int, ...]:
 
 def answer_of(guess: tuple[int, ...], code: tuple[int, ...]) -> Answer:
     """Return the answer to a guess."""
-    exact = sum(peg == code_peg for peg, code_peg in zip(guess, code, strict=True))
-    return exact, sum(min(guess.count(colour), code.count(colour)) for colour in set(guess)) - exact
+    num_exact = sum(peg == code_peg for peg, code_peg in zip(guess, code, strict=True))
+    num_common = sum(min(guess.count(colour), code.count(colour)) for colour in set(guess))
+    return num_exact, num_common - num_exact
 
 
 def word_of(pegs: int, colours: int, index: int) -> str:
@@ -122,7 +123,7 @@ class MastermindTable(MastermindOptions, Table):
         return f"code {index}" if player < 0 else word_of(self.pegs, self.colours, index)
 
     def feedback(self, number: int) -> tuple[str, ...]:
-        """Return the words after guess ``number``: exact and misplaced pegs, and the ending."""
+        """Return the words after guess ``number``: exact, misplaced, and at the end the result."""
         words = [str(count) for count in self.answers[number]]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words += ["cracked"] if self.is_cracked else ["lost", self.name_of(0, self.secret)]
@@ -186,8 +187,8 @@ class Mastermind(BankGame):
         colours: number of colours, 2 to 6. There are 9 codes with 2 pegs and 3 colours, 27 with 3
             and 3, 64 with 3 and 4, and 1,296 with 4 and 6, as in the commercial game.
         guesses: largest number of guesses in one game, 1 to 12.
-        pay: 1 for a cracked code, or with "left" the share of guesses left, including the last
-            guess; else 0.
+        pay: payoff of a cracked code: 1 ("cracked"), or the share of guesses left, including the
+            last guess ("left"). If the code is not cracked, the payoff is 0.
         codes: number of codes in the bank; 0 for all codes.
         bank: seed of the bank: code number i depends only on ``pegs``, ``colours``, ``bank``
             and i, and no code repeats.
@@ -216,7 +217,7 @@ class Mastermind(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("breaker",), words=words, style=style
         )
         self.pegs = pegs
-        self.rules = _rules(self.first_table)
+        self.rules = _rules_text(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         return (*map(str, range(self.pegs + 1)), "cracked", "lost")
@@ -226,9 +227,9 @@ class Mastermind(BankGame):
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
-        return [word for ply in plies for word in self._feedback(state.table, ply, since)]
+        return [word for ply in plies for word in self._feedback_texts(state.table, ply, since)]
 
-    def _feedback(self, table: MastermindTable, number: int, since: int) -> list[str]:
+    def _feedback_texts(self, table: MastermindTable, number: int, since: int) -> list[str]:
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
@@ -242,7 +243,7 @@ class Mastermind(BankGame):
         return "" if state.done else f"You have {state.table.guesses_left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
-        """Return the last lines; if codes exceed ``MAX_LISTED``, with the form of a code."""
+        """Return the last lines; the form of a code replaces a list of more than ``MAX_LISTED``."""
         words_text, text = ", ".join(self.words), super().call(state, seat)
         letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
         if len(self.words) <= MAX_LISTED:
@@ -283,7 +284,7 @@ def _pegs(table: MastermindTable, index: int) -> list[tuple[str, str]]:
     return [(name[0], HUES[name]) for name in names]
 
 
-def _rules(table: MastermindTable) -> str:
+def _rules_text(table: MastermindTable) -> str:
     letters = ", ".join(f"{colour[0]} for {colour}" for colour in COLOURS[: table.colours])
     code_word, guess_word = (table.name_of(0, index) for index in (1, table.colours))
     exact, misplaced = answer_of(

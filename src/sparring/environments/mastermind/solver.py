@@ -21,7 +21,7 @@ ValueWork = tuple[int, int]  # a value, and the work to compute it with an empty
 
 MAX_CACHED = 200_000  # largest number of cached values; a full cache is cleared
 BASE_WORK = 500  # work of one set of codes, added to its size times the number of guesses
-GREEDY = 0.5  # certainty of a judgement by one step of information gain
+ESTIMATE_CERTAINTY = 0.5  # certainty of a judgement by one step of information gain
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
@@ -35,19 +35,19 @@ def answers(pegs: int, colours: int) -> Array:
     codes = np.array(
         [code_of(pegs, colours, index) for index in range(colours**pegs)], dtype=np.int8
     )
-    count = np.stack([(codes == colour).sum(1) for colour in range(colours)], axis=1).astype(
+    counts = np.stack([(codes == colour).sum(1) for colour in range(colours)], axis=1).astype(
         np.int8
     )
-    exact = sum(
+    num_exact = sum(
         (codes[:, None, peg] == codes[None, :, peg]).astype(np.int16) for peg in range(pegs)
     )
-    common = sum(
-        np.minimum(count[:, None, colour], count[None, :, colour]).astype(np.int16)
+    num_common = sum(
+        np.minimum(counts[:, None, colour], counts[None, :, colour]).astype(np.int16)
         for colour in range(colours)
     )
-    # exact * (pegs + 1) + (common - exact)
-    table: Array = np.asarray(exact * pegs + common, dtype=np.int16)
-    return table
+    # num_exact * (pegs + 1) + (num_common - num_exact)
+    answer_ids: Array = np.asarray(num_exact * pegs + num_common, dtype=np.int16)
+    return answer_ids
 
 
 class Breaker:
@@ -63,7 +63,7 @@ class Breaker:
         codes = len(self.answers)
         self._rows = np.arange(codes)[:, None] * self.num_answers
         branch = (pegs + 1) * (pegs + 2) // 2 - 2  # number of answers that do not end the game
-        # bounds of the value, [guesses left, codes left]
+        # bounds of the value of a set of codes, [guesses left, codes left]
         counts = range(guesses + 1)
         self.upper = np.array([_bound(codes, count, branch, early) for count in counts])
         self.lower = np.array([_bound(codes, count, 1, early) for count in counts])
@@ -103,20 +103,20 @@ class Breaker:
         bounds[counts.max(1) == len(codes)] = -1
         if guesses == 2:  # the bound is exact
             return int(bounds.max()), work
-        best = -1
+        best_value = -1
         for guess in np.argsort(-bounds, kind="stable"):
-            if bounds[guess] <= best:
+            if bounds[guess] <= best_value:
                 break
             result = self.guess_value(codes, int(guess), guesses, budget - work)
             if result is None:
                 return None
-            best, work = max(best, result[0]), work + result[1]
-        return best, work
+            best_value, work = max(best_value, result[0]), work + result[1]
+        return best_value, work
 
-    def bounds(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
-        """Return an upper bound on each guess's value, or a lower bound for table ``lower``."""
+    def bounds(self, counts: Array, guesses: int, limits: Array | None = None) -> Array:
+        """Return an upper bound on each guess's value; with ``limits=lower`` a lower bound."""
         num_cracked = counts[:, self.crack]
-        bounds = (self.upper if table is None else table)[guesses - 1]
+        bounds = (self.upper if limits is None else limits)[guesses - 1]
         total: Array = (
             bounds[counts].sum(1) - bounds[num_cracked] + num_cracked * self.worth(guesses)
         )
@@ -167,16 +167,18 @@ def breaker(pegs: int, colours: int, guesses: int, early: bool) -> Breaker:
     return Breaker(pegs, colours, guesses, early)
 
 
-def codes_left(table: MastermindTable, play: Breaker, prior: Literal["uniform", "bank"]) -> Array:
+def codes_left(table: MastermindTable, solver: Breaker, prior: Literal["uniform", "bank"]) -> Array:
     """Return the numbers of the codes that agree with all answers, ascending.
 
     Raises:
         OracleError: no code agrees.
     """
     bank = bank_of(table.pegs, table.colours, table.bank)[: len(table.draws())]
-    codes = np.array(sorted(bank) if prior == "bank" else range(len(play.answers)), dtype=np.int64)
+    codes = np.array(
+        sorted(bank) if prior == "bank" else range(len(solver.answers)), dtype=np.int64
+    )
     for guess, (exact, misplaced) in zip(table.moves, table.answers, strict=True):
-        codes = codes[play.answers[guess, codes] == exact * (table.pegs + 1) + misplaced]
+        codes = codes[solver.answers[guess, codes] == exact * (table.pegs + 1) + misplaced]
     if not len(codes):
         raise OracleError(
             f"Oracle 'posterior': no code agrees with the answers {table.key(0)!r}; judge states "
@@ -231,22 +233,22 @@ def mastermind(
             f"Oracle 'posterior': no player acts at ply {state.plies}; judge states in which a "
             "seat is to act."
         )
-    play = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
-    codes = codes_left(table, play, prior)
+    solver = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
+    codes = codes_left(table, solver, prior)
     num_codes, guesses = len(codes), table.guesses_left
-    scale = num_codes * play.worth(table.guesses)
-    is_short = num_codes * len(play.answers) <= work
-    values = play.all_guesses(codes, guesses, work) if is_short else None
+    scale = num_codes * solver.worth(table.guesses)
+    is_short = num_codes * len(solver.answers) <= work
+    values = solver.all_guesses(codes, guesses, work) if is_short else None
     if values is not None:
         return SolverResult(values=[value / scale for value in values], entropy=log(num_codes))
-    counts = play.counts(codes)
-    lower = play.bounds(counts, guesses, play.lower) / scale
-    upper = play.bounds(counts, guesses) / scale
-    share = counts / num_codes
-    information = -(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum(1)
+    counts = solver.counts(codes)
+    lower_bounds = solver.bounds(counts, guesses, solver.lower) / scale
+    upper_bounds = solver.bounds(counts, guesses) / scale
+    shares = counts / num_codes
+    information = -(shares * np.log(shares, where=shares > 0, out=np.zeros_like(shares))).sum(1)
     max_information = log(max(2, min(num_codes, int(counts.any(0).sum()))))
-    estimates = lower + (upper - lower) * information / max_information
-    bound = float(np.maximum(estimates - lower, upper - estimates).max())
+    estimates = lower_bounds + (upper_bounds - lower_bounds) * information / max_information
+    bound = float(np.maximum(estimates - lower_bounds, upper_bounds - estimates).max())
     return SolverResult(
-        values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(num_codes)
+        values=estimates.tolist(), certainty=ESTIMATE_CERTAINTY, bound=bound, entropy=log(num_codes)
     )

@@ -72,18 +72,18 @@ class MinesweeperOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Minefield(MinesweeperOptions, Table):
-    """A position: the order of mines, the cells with mines, and the action ids so far.
+    """A position: the order in which cells get mines, the mined cells, and the action ids so far.
 
     Action ids are the cells in reading order, then the cells again for flags.
     """
 
     order: tuple[int, ...] = ()  # empty before the draw
-    mined: frozenset[int] = frozenset()  # empty before the first reveal
+    mine_cells: frozenset[int] = frozenset()  # empty before the first reveal
     moves: tuple[int, ...] = ()
     # the safe cells opened by each action, in the order in which they were opened
     opened_by_move: tuple[tuple[int, ...], ...] = ()
-    opened: frozenset[int] = frozenset()
-    flagged: frozenset[int] = frozenset()
+    open_cells: frozenset[int] = frozenset()
+    flag_cells: frozenset[int] = frozenset()
     is_lost: bool = False
 
     @property
@@ -110,16 +110,16 @@ class Minefield(MinesweeperOptions, Table):
     def player(self) -> int:
         if not self.order:
             return CHANCE
-        return TERMINAL if self.is_lost or len(self.opened) == self.cells - self.mines else 0
+        return TERMINAL if self.is_lost or len(self.open_cells) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return reveals of closed cells; after the first reveal also flags, up to one per mine."""
+        """Return reveals of closed cells; after the first also flags, at most one per mine."""
         cells = [
             cell
             for cell in range(self.cells)
-            if cell not in self.opened and cell not in self.flagged
+            if cell not in self.open_cells and cell not in self.flag_cells
         ]
-        may_flag = self.flags and self.opened and len(self.flagged) < self.mines
+        may_flag = self.flags and self.open_cells and len(self.flag_cells) < self.mines
         return cells + [self.cells + cell for cell in cells] if may_flag else cells
 
     def draws(self) -> range:
@@ -127,53 +127,53 @@ class Minefield(MinesweeperOptions, Table):
 
     def after(self, index: int) -> Minefield:
         if not self.order:
-            start = replace(self, order=order_of(self.cells, self.bank, index))
-            return start.after(start.middle) if self.centre else start
+            table = replace(self, order=order_of(self.cells, self.bank, index))
+            return table.after(table.middle) if self.centre else table
         moves, cell = (*self.moves, index), index % self.cells
-        no_cells = (*self.opened_by_move, ())
+        opened_by_move = (*self.opened_by_move, ())
         if index >= self.cells:
-            is_wrong = cell not in self.mined
+            is_wrong = cell not in self.mine_cells
             return replace(
                 self,
                 moves=moves,
-                opened_by_move=no_cells,
-                flagged=self.flagged | {cell},
+                opened_by_move=opened_by_move,
+                flag_cells=self.flag_cells | {cell},
                 is_lost=is_wrong,
             )
-        mined = self.mined or mines_of(self.order, self.mines, cell)
-        if cell in mined:
-            return replace(self, moves=moves, opened_by_move=no_cells, is_lost=True)
-        opened = self._cascade(cell, mined)
+        mine_cells = self.mine_cells or mines_of(self.order, self.mines, cell)
+        if cell in mine_cells:
+            return replace(self, moves=moves, opened_by_move=opened_by_move, is_lost=True)
+        cascade = self._cascade(cell, mine_cells)
         return replace(
             self,
-            mined=mined,
+            mine_cells=mine_cells,
             moves=moves,
-            opened_by_move=(*self.opened_by_move, opened),
-            opened=self.opened | set(opened),
+            opened_by_move=(*self.opened_by_move, cascade),
+            open_cells=self.open_cells | set(cascade),
         )
 
-    def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
+    def _cascade(self, first_cell: int, mine_cells: frozenset[int]) -> tuple[int, ...]:
         """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
-        around, opened, index = neighbours(self.rows, self.columns), [start], 0
-        visited = {start, *self.opened}
-        while index < len(opened):
-            next_cells = around[opened[index]]
+        around, cascade, index = neighbours(self.rows, self.columns), [first_cell], 0
+        visited_cells = {first_cell, *self.open_cells}
+        while index < len(cascade):
+            next_cells = around[cascade[index]]
             index += 1
-            if mined.isdisjoint(next_cells):
-                new_cells = [cell for cell in next_cells if cell not in visited]
-                visited.update(new_cells)
-                opened += new_cells
-        return tuple(opened)
+            if mine_cells.isdisjoint(next_cells):
+                new_cells = [cell for cell in next_cells if cell not in visited_cells]
+                visited_cells.update(new_cells)
+                cascade += new_cells
+        return tuple(cascade)
 
     def count(self, cell: int) -> int:
         """Return the number of mines next to a cell."""
-        return len(self.mined.intersection(neighbours(self.rows, self.columns)[cell]))
+        return len(self.mine_cells.intersection(neighbours(self.rows, self.columns)[cell]))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a cleared field, else 0 or the share of safe cells open."""
+        """Return 0 before the end; then 1 if cleared, else 0 or the share of safe cells open."""
         if self.player != TERMINAL:
             return [0.0]
-        share = len(self.opened) / (self.cells - self.mines)
+        share = len(self.open_cells) / (self.cells - self.mines)
         return [share if self.pay == "share" else float(not self.is_lost)]
 
     def name_of(self, player: int, index: int) -> str:
@@ -200,7 +200,11 @@ class Minefield(MinesweeperOptions, Table):
     def symbol(self, cell: int) -> str:
         """Return the symbol of a cell: its count, "F" for a flag, "." for a closed cell."""
         return (
-            str(self.count(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
+            str(self.count(cell))
+            if cell in self.open_cells
+            else "F"
+            if cell in self.flag_cells
+            else "."
         )
 
     def view(self, seat: int) -> str:
@@ -212,7 +216,7 @@ class Minefield(MinesweeperOptions, Table):
 
     def __str__(self) -> str:
         """Return the board and the mined cells, or the order of mines before the first reveal."""
-        cells = sorted(self.mined) if self.mined else self.order
+        cells = sorted(self.mine_cells) if self.mine_cells else self.order
         return f"{self.view(0)} mines {' '.join(map(str, cells))}"
 
 
@@ -281,7 +285,7 @@ class Minesweeper(BankGame):
     size_option = "layouts"
 
     def num_possible_starts(self) -> int:
-        """Return the number of pairs of a set of mines and a cell that replaces one of these."""
+        """Return the number of pairs: a set of mines, and a cell that may get one of them."""
         table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
@@ -300,7 +304,7 @@ class Minesweeper(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("sweeper",), words=words, style=style
         )
         self.columns = columns
-        self.rules = _rules(self.first_table)
+        self.rules = _rules_text(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         table = self.first_table
@@ -308,17 +312,17 @@ class Minesweeper(BankGame):
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the results of actions from ply ``since`` - 1 on; with ``since`` 0, of all."""
+        """Return the results of actions from ply ``since`` - 1 on; ``since`` 0: of all actions."""
         table, texts = state.table, []
         free_moves = int(table.centre)  # the reveal of the middle before the first turn
         if free_moves and not since:
-            texts += self._feedback(table, 0, since)
+            texts += self._feedback_texts(table, 0, since)
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                texts += self._feedback(table, event.ply + free_moves, since)
+                texts += self._feedback_texts(table, event.ply + free_moves, since)
         return texts
 
-    def _feedback(self, table: Minefield, number: int, since: int) -> list[str]:
+    def _feedback_texts(self, table: Minefield, number: int, since: int) -> list[str]:
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
@@ -327,10 +331,10 @@ class Minesweeper(BankGame):
             return [f"You revealed {word}: there is a mine."]
         if is_flag:
             return [f"You flagged {word}{': there is no mine.' if feedback else '.'}"]
-        opened = table.opened_by_move[number]
+        cascade = table.opened_by_move[number]
         text = (
             f"You revealed {word}: it has {feedback[0]} mine(s) next to "
-            f"it{f', and {len(opened) - 1} more cell(s) opened' if opened[1:] else ''}."
+            f"it{f', and {len(cascade) - 1} more cell(s) opened' if cascade[1:] else ''}."
         )
         return [text, *(["All safe cells are open."] if feedback[-1] == "cleared" else [])]
 
@@ -362,7 +366,9 @@ class Minesweeper(BankGame):
         lines = [header]
         for start in range(0, table.cells, self.columns):
             cells = range(start, start + self.columns)
-            texts = (mine if mine and cell in table.mined else table.symbol(cell) for cell in cells)
+            texts = (
+                mine if mine and cell in table.mine_cells else table.symbol(cell) for cell in cells
+            )
             lines.append(f"r{start // self.columns + 1}  " + "  ".join(texts))
         flag = ", 'F' flagged" if table.flags else ""
         return "\n".join(
@@ -371,7 +377,7 @@ class Minesweeper(BankGame):
 
     def revealed(self, state: State) -> str:
         table = state.table
-        return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
+        return f"With the mines as '*'. {self._board(table, '*')}" if table.mine_cells else ""
 
     def paint_table(self, canvas: Canvas, table: Minefield, seat: int | None) -> None:
         last_cell = table.moves[-1] % table.cells if table.moves else -1
@@ -386,19 +392,19 @@ class Minesweeper(BankGame):
 
     def describe_table(self, table: Minefield, seat: int | None) -> str:
         mines_text = ""
-        if seat is None and table.mined:
-            words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))
+        if seat is None and table.mine_cells:
+            words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mine_cells))
             mines_text = f" The mines are in {', '.join(words)}."
         return f"{_status_sentence(table)} The rows: {table.view(0).replace('/', ' ')}.{mines_text}"
 
 
 def _cell(table: Minefield, cell: int, seat: int | None, is_last: bool) -> BoardCell:
-    shows_mine = cell in table.mined and (seat is None or (is_last and table.is_lost))
-    if cell in table.opened:
+    shows_mine = cell in table.mine_cells and (seat is None or (is_last and table.is_lost))
+    if cell in table.open_cells:
         count = table.count(cell)
         text = str(count) if count else ""
         return BoardCell(text, colour=COUNT_COLOURS[count], marked=is_last, bold=True)
-    if cell in table.flagged:
+    if cell in table.flag_cells:
         is_wrong = is_last and table.is_lost
         return BoardCell(
             "F", fill="panel", colour="red" if is_wrong else "orange", marked=is_last, bold=True
@@ -412,7 +418,7 @@ def _cell(table: Minefield, cell: int, seat: int | None, is_last: bool) -> Board
 
 
 def _status_sentence(table: Minefield) -> str:
-    num_closed = table.cells - len(table.opened)
+    num_closed = table.cells - len(table.open_cells)
     closed_text = f"{num_closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:
         return closed_text
@@ -422,8 +428,8 @@ def _status_sentence(table: Minefield) -> str:
     return f"The last move is {word}; {closed_text}"
 
 
-def _rules(table: Minefield) -> str:
-    safe = table.cells - table.mines
+def _rules_text(table: Minefield) -> str:
+    num_safe = table.cells - table.mines
     flag_text = (
         " Instead you may flag a closed cell after the first reveal; f2c3 flags row 2, column 3. "
         "A flag says that there is a mine and stays; flagging a cell without a mine ends the "
@@ -436,15 +442,15 @@ def _rules(table: Minefield) -> str:
         if table.centre
         else "first cell that you reveal never holds a mine"
     )
-    loss_pay = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
+    loss_pay = f"1/{num_safe} point for every open cell" if table.pay == "share" else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
         "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
         "(rows from the top, columns from the left). An open cell shows how many of the up to 8 "
         "cells around it hold mines; if it is 0, all of these are opened too, and so on. The "
         f"{first_text}. Revealing a mine ends the game.{flag_text} "
-        f"You get 1 point if you open all {safe} cells without a mine, and {loss_pay} if the game "
-        "ends before."
+        f"You get 1 point if you open all {num_safe} cells without a mine, and {loss_pay} if the "
+        "game ends before."
     )
 
 

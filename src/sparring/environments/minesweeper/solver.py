@@ -44,14 +44,14 @@ def mine_counts(
             groups_of[cell].append(number)
     for cell, groups_of_cell in groups_of.items():
         classes.setdefault(tuple(groups_of_cell), []).append(cell)
-    rest = classes.pop((), [])  # cells of no constraint
+    other_cells = classes.pop((), [])  # cells without a constraint
     is_possible = all(group_cells or not count for group_cells, count in constraints)
     numbers = [count for _, count in constraints]
     components = [_solve_component(component, numbers) for component in _components(classes)]
-    num_rest = len(rest)
+    num_rest = len(other_cells)
     product = prod(total for total, _ in components) if is_possible else 0
     layouts = _count(product, num_rest, mines)
-    counts = dict.fromkeys(rest, _count(product, num_rest - 1, mines - 1) if num_rest else 0)
+    counts = dict.fromkeys(other_cells, _count(product, num_rest - 1, mines - 1) if num_rest else 0)
     for number, (_, groups) in enumerate(components):
         other_layouts = (
             prod(total for other, (total, _) in enumerate(components) if other != number)
@@ -59,8 +59,8 @@ def mine_counts(
             else 0
         )
         for group, polynomial in groups.items():
-            share = _count(polynomial * other_layouts, num_rest, mines) // len(classes[group])
-            counts.update(dict.fromkeys(classes[group], share))
+            count = _count(polynomial * other_layouts, num_rest, mines) // len(classes[group])
+            counts.update(dict.fromkeys(classes[group], count))
     return counts, layouts
 
 
@@ -79,17 +79,17 @@ def _components(
 ) -> list[dict[tuple[int, ...], list[int]]]:
     """Return the components: classes of equivalent cells that constraints connect."""
     components: list[tuple[set[int], list[tuple[int, ...]]]] = []
-    for row in classes:
-        connected, groups, others = set(row), [row], []
+    for group in classes:
+        constraints, groups, other_components = set(group), [group], []
         for component in components:
-            if connected.isdisjoint(component[0]):
-                others.append(component)
+            if constraints.isdisjoint(component[0]):
+                other_components.append(component)
             else:
-                connected |= component[0]
+                constraints |= component[0]
                 groups += component[1]
-        components = [*others, (connected, groups)]
+        components = [*other_components, (constraints, groups)]
     return [
-        {row: classes[row] for row in sorted(groups, key=lambda group: classes[group][0])}
+        {group: classes[group] for group in sorted(groups, key=lambda group: classes[group][0])}
         for _, groups in components
     ]
 
@@ -104,28 +104,28 @@ def _solve_component(
     polynomials.
     """
     order = list(groups)
-    numbers = sorted({number for row in order for number in row})
+    numbers = sorted({number for group in order for number in group})
     index_of = {number: i for i, number in enumerate(numbers)}
-    steps = [([index_of[number] for number in row], len(groups[row])) for row in order]
-    free_cells = [sum(size for row, size in steps if i in row) for i in range(len(numbers))]
+    steps = [([index_of[number] for number in group], len(groups[group])) for group in order]
+    free_cells = [sum(size for group, size in steps if i in group) for i in range(len(numbers))]
     forward: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in numbers): 1}]
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
-    for row, size in steps:
-        for i in row:
+    for group, size in steps:
+        for i in group:
             free_cells[i] -= size
         states: dict[tuple[int, ...], int] = {}
         choices = []
-        for missing, ways in forward[-1].items():
+        for mines_left, ways in forward[-1].items():
             for mines in range(
-                max(0, *(missing[i] - free_cells[i] for i in row)),
-                min(size, *(missing[i] for i in row)) + 1,
+                max(0, *(mines_left[i] - free_cells[i] for i in group)),
+                min(size, *(mines_left[i] for i in group)) + 1,
             ):
-                remaining = list(missing)
-                for i in row:
-                    remaining[i] -= mines
-                state = tuple(remaining)
+                still_needed = list(mines_left)
+                for i in group:
+                    still_needed[i] -= mines
+                state = tuple(still_needed)
                 states[state] = states.get(state, 0) + (ways * comb(size, mines) << BITS * mines)
-                choices.append((missing, mines, state))
+                choices.append((mines_left, mines, state))
         forward.append(states)
         moves.append(choices)
     return sum(forward[-1].values()), _mine_sums(order, [size for _, size in steps], forward, moves)
@@ -142,10 +142,10 @@ def _mine_sums(
     for number in range(len(order) - 1, -1, -1):
         values: dict[tuple[int, ...], int] = {}
         total = 0
-        for missing, mines, state in moves[number]:
+        for mines_left, mines, state in moves[number]:
             ways = backward.get(state, 0) * comb(sizes[number], mines) << BITS * mines
-            values[missing] = values.get(missing, 0) + ways
-            total += mines * forward[number][missing] * ways
+            values[mines_left] = values.get(mines_left, 0) + ways
+            total += mines * forward[number][mines_left] * ways
         backward, sums[order[number]] = values, total
     return sums
 
@@ -173,24 +173,24 @@ def layouts_of(
         for cell in cells
     }
     order = sorted(cells, key=lambda cell: (-len(constraints_of_cell[cell]), cell))
-    free_cells, missing = [len(group) for group, _ in groups], [count for _, count in groups]
+    free_cells, mines_left = [len(group) for group, _ in groups], [count for _, count in groups]
 
-    def place_mines(index: int, mined: int) -> Iterator[int]:
-        if any(not 0 <= count <= free for count, free in zip(missing, free_cells, strict=True)):
+    def place_mines(index: int, layout: int) -> Iterator[int]:
+        if any(not 0 <= count <= size for count, size in zip(mines_left, free_cells, strict=True)):
             return
         if index == len(order):
-            yield mined
+            yield layout
             return
         cell = order[index]
         for number in constraints_of_cell[cell]:
             free_cells[number] -= 1
-        yield from place_mines(index + 1, mined)
+        yield from place_mines(index + 1, layout)
         for number in constraints_of_cell[cell]:
-            missing[number] -= 1
-        yield from place_mines(index + 1, mined | 1 << cell)
+            mines_left[number] -= 1
+        yield from place_mines(index + 1, layout | 1 << cell)
         for number in constraints_of_cell[cell]:
             free_cells[number] += 1
-            missing[number] += 1
+            mines_left[number] += 1
 
     yield from place_mines(0, 0)
 
@@ -202,7 +202,7 @@ class Sweeper:
     counts its cells that are open at the end.
 
     Args:
-        layouts: possible layouts, each with the same number of mines.
+        layouts: possible layouts as bit masks of the mines, all with the same number of mines.
         around: the cells around each cell.
         share: whether the game pays the share of the safe cells that are open.
         beliefs: largest number of beliefs of the search.
@@ -211,15 +211,17 @@ class Sweeper:
     def __init__(
         self, layouts: Sequence[int], around: Sequence[Sequence[int]], share: bool, beliefs: int
     ) -> None:
-        self.mined, self.around, self.share, self.limit = list(layouts), around, share, beliefs
+        self.layouts, self.around, self.share, self.limit = list(layouts), around, share, beliefs
         self.all_cells = (1 << len(around)) - 1
         masks = [sum(1 << other for other in cells) for cells in around]
-        self._counts = [[(mined & cells).bit_count() for cells in masks] for mined in self.mined]
+        self._counts = [
+            [(layout & cells).bit_count() for cells in masks] for layout in self.layouts
+        ]
         self._counts_as_bits = [
             sum(count << COUNT_BITS * cell for cell, count in enumerate(counts))
             for counts in self._counts
         ]
-        self.safe = len(around) - (self.mined[0].bit_count() if self.mined else 0)
+        self.num_safe = len(around) - (self.layouts[0].bit_count() if self.layouts else 0)
         self._opened_by: dict[tuple[int, int], int] = {}
         self._mask_cache: dict[int, int] = {}
         self._values: dict[tuple[tuple[int, ...], int], int] = {}
@@ -227,9 +229,9 @@ class Sweeper:
     @property
     def win_value(self) -> int:
         """The value of a cleared layout."""
-        return self.safe if self.share else 1
+        return self.num_safe if self.share else 1
 
-    def value_of_reveal(self, candidates: Sequence[int], opened: int, cell: int) -> int:
+    def value_of_reveal(self, candidates: Sequence[int], open_mask: int, cell: int) -> int:
         """Return the value of a reveal followed by best play; ``candidates``: possible layouts.
 
         Raises:
@@ -238,66 +240,73 @@ class Sweeper:
         beliefs: dict[tuple[int, int], list[int]] = {}
         num_lost = 0
         for number in candidates:
-            if self.mined[number] >> cell & 1:
+            if self.layouts[number] >> cell & 1:
                 num_lost += 1
                 continue
-            next_opened = opened | self._cells_opened(number, cell)
+            next_open_mask = open_mask | self._cells_opened(number, cell)
             beliefs.setdefault(
-                (next_opened, self._counts_as_bits[number] & self._mask_of(next_opened & ~opened)),
+                (
+                    next_open_mask,
+                    self._counts_as_bits[number] & self._mask_of(next_open_mask & ~open_mask),
+                ),
                 [],
             ).append(number)
-        total = num_lost * opened.bit_count() if self.share else 0
-        for (next_opened, _), numbers in beliefs.items():
-            total += self._value(tuple(numbers), next_opened)
+        total = num_lost * open_mask.bit_count() if self.share else 0
+        for (next_open_mask, _), numbers in beliefs.items():
+            total += self._value(tuple(numbers), next_open_mask)
         return total
 
-    def _value(self, candidates: tuple[int, ...], opened: int) -> int:
-        if len(candidates) == 1 or opened.bit_count() == self.safe:
+    def _value(self, candidates: tuple[int, ...], open_mask: int) -> int:
+        if len(candidates) == 1 or open_mask.bit_count() == self.num_safe:
             return len(candidates) * self.win_value
-        total = self._values.get((candidates, opened))
+        total = self._values.get((candidates, open_mask))
         if total is None:
             if len(self._values) >= self.limit:
                 raise LongMinesweeperSearchError
             # this entry counts towards the limit; the search below it never reads it
-            self._values[candidates, opened] = 0
-            self._values[candidates, opened] = total = self._best(candidates, opened)
+            self._values[candidates, open_mask] = 0
+            self._values[candidates, open_mask] = total = self._best(candidates, open_mask)
         return total
 
-    def _best(self, candidates: tuple[int, ...], opened: int) -> int:
+    def _best(self, candidates: tuple[int, ...], open_mask: int) -> int:
         """Return the value of a safe reveal, or without one the best value by branch and bound."""
-        certain_mines, cells = self.all_cells, self.all_cells & ~opened
+        certain_mines, cells = self.all_cells, self.all_cells & ~open_mask
         possible_mines = 0
         for number in candidates:
-            possible_mines |= self.mined[number]
-            certain_mines &= self.mined[number]
-        if safe := cells & ~possible_mines:
-            return self.value_of_reveal(candidates, opened, (safe & -safe).bit_length() - 1)
-        bounds, pay = [], opened.bit_count() if self.share else 0
+            possible_mines |= self.layouts[number]
+            certain_mines &= self.layouts[number]
+        if safe_cells := cells & ~possible_mines:
+            return self.value_of_reveal(
+                candidates, open_mask, (safe_cells & -safe_cells).bit_length() - 1
+            )
+        bounds, pay = [], open_mask.bit_count() if self.share else 0
         for cell in range(len(self.around)):
             if (cells & ~certain_mines) >> cell & 1:
-                num_lost = sum(self.mined[number] >> cell & 1 for number in candidates)
+                num_lost = sum(self.layouts[number] >> cell & 1 for number in candidates)
                 bounds.append(
                     (-((len(candidates) - num_lost) * self.win_value + num_lost * pay), cell)
                 )
-        best = 0
-        for bound, cell in sorted(bounds):
-            if -bound <= best:
+        best_value = 0
+        for minus_bound, cell in sorted(bounds):
+            if -minus_bound <= best_value:
                 break
-            best = max(best, self.value_of_reveal(candidates, opened, cell))
-        return best
+            best_value = max(best_value, self.value_of_reveal(candidates, open_mask, cell))
+        return best_value
 
     def _cells_opened(self, number: int, cell: int) -> int:
-        opened = self._opened_by.get((number, cell))
-        if opened is None:
-            opened, queue = 1 << cell, [cell]
+        open_mask = self._opened_by.get((number, cell))
+        if open_mask is None:
+            open_mask, queue = 1 << cell, [cell]
             while queue:
                 next_cell = queue.pop()
                 if not self._counts[number][next_cell]:
-                    cells = [other for other in self.around[next_cell] if not opened >> other & 1]
-                    opened |= sum(1 << other for other in cells)
+                    cells = [
+                        other for other in self.around[next_cell] if not open_mask >> other & 1
+                    ]
+                    open_mask |= sum(1 << other for other in cells)
                     queue += cells
-            self._opened_by[number, cell] = opened
-        return opened
+            self._opened_by[number, cell] = open_mask
+        return open_mask
 
     def _mask_of(self, cells: int) -> int:
         """Return the mask of the bits of ``_counts_as_bits`` for a set of cells."""
@@ -376,32 +385,36 @@ def minesweeper(
             more, the values are those without best play. A judgement depends only on the state.
     """
     table: Minefield = state.table
-    risk, layouts = mine_probabilities(table, prior)
-    if layouts <= worlds and not table.flags:
-        best_values = _best_play(table, prior, list(risk), beliefs)
+    risks, num_layouts = mine_probabilities(table, prior)
+    if num_layouts <= worlds and not table.flags:
+        best_values = _best_play(table, prior, list(risks), beliefs)
         if best_values is not None:
-            return SolverResult(values=best_values, entropy=log(layouts))
-    value_of_loss = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
+            return SolverResult(values=best_values, entropy=log(num_layouts))
+    value_of_loss = (
+        len(table.open_cells) / (table.cells - table.mines) if table.pay == "share" else 0.0
+    )
     values = []
     for index in state.legal_indices():
-        chance = risk[index % table.cells]
+        chance = risks[index % table.cells]
         survival = chance if index >= table.cells else 1.0 - chance
         values.append(survival + (1.0 - survival) * value_of_loss)
-    is_forced = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
+    is_known = bool(table.open_cells) and all(chance in (0.0, 1.0) for chance in risks.values())
     return SolverResult(
-        values=values, bound=0.0 if is_forced else max(values) - value_of_loss, entropy=log(layouts)
+        values=values,
+        bound=0.0 if is_known else max(values) - value_of_loss,
+        entropy=log(num_layouts),
     )
 
 
 def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal action, by the exact probability of a mine."""
     table: Minefield = state.table
-    risk, _ = mine_probabilities(table, "uniform")
-    min_risk = min(risk.values())
+    risks, _ = mine_probabilities(table, "uniform")
+    min_risk = min(risks.values())
     best_tier = "guess" if min_risk > 0.0 else "safe"
     names = []
     for index in state.legal_indices():
-        chance = risk[index % table.cells]
+        chance = risks[index % table.cells]
         if index >= table.cells:
             names.append("flag" if chance == 1.0 else "wrong_flag")
         else:
@@ -413,18 +426,18 @@ def _best_play(
     table: Minefield, prior: Literal["uniform", "bank"], cells: list[int], beliefs: int
 ) -> list[float] | None:
     around = neighbours(table.rows, table.columns)
-    opened = sum(1 << cell for cell in table.opened)
+    open_mask = sum(1 << cell for cell in table.open_cells)
     values: list[float] = []
     for cell in cells:
-        if not values or not opened:  # before the first reveal, the layouts depend on the cell
+        if not values or not open_mask:  # before the first reveal, the layouts depend on the cell
             sweeper = Sweeper(
                 _layouts(table, prior, cells, cell), around, table.pay == "share", beliefs
             )
         try:
-            total = sweeper.value_of_reveal(range(len(sweeper.mined)), opened, cell)
+            total = sweeper.value_of_reveal(range(len(sweeper.layouts)), open_mask, cell)
         except LongMinesweeperSearchError:
             return None
-        values.append(total / len(sweeper.mined) / sweeper.win_value)
+        values.append(total / len(sweeper.layouts) / sweeper.win_value)
     return values
 
 
@@ -435,10 +448,10 @@ def _layouts(
     if prior == "bank":
         return (
             _bank_layouts(table)
-            if table.opened
-            else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
+            if table.open_cells
+            else list(_bank_masks(table.cells, table.mines, table.layouts, table.bank, cell))
         )
-    closed_cells = cells if table.opened else [other for other in cells if other != cell]
+    closed_cells = cells if table.open_cells else [other for other in cells if other != cell]
     return list(layouts_of(_constraints(table, cells), closed_cells, table.mines))
 
 
@@ -456,16 +469,16 @@ def mine_probabilities(
     cells = [
         cell
         for cell in range(table.cells)
-        if cell not in table.opened and cell not in table.flagged
+        if cell not in table.open_cells and cell not in table.flag_cells
     ]
-    if not table.opened:
+    if not table.open_cells:
         return dict.fromkeys(cells, 0.0), table.layouts if prior == "bank" else comb(
             table.cells - 1, table.mines
         )
     counts, layouts = (
         _bank_counts(table, cells)
         if prior == "bank"
-        else mine_counts(_constraints(table, cells), cells, table.mines - len(table.flagged))
+        else mine_counts(_constraints(table, cells), cells, table.mines - len(table.flag_cells))
     )
     if not layouts:
         raise OracleError(
@@ -478,8 +491,8 @@ def mine_probabilities(
 def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
     around, closed_cells = neighbours(table.rows, table.columns), set(cells)
     constraints = []
-    for cell in sorted(table.opened):
-        num_flags = sum(other in table.flagged for other in around[cell])
+    for cell in sorted(table.open_cells):
+        num_flags = sum(other in table.flag_cells for other in around[cell])
         closed_neighbours = tuple(other for other in around[cell] if other in closed_cells)
         if closed_neighbours:
             constraints.append((closed_neighbours, table.count(cell) - num_flags))
@@ -488,26 +501,30 @@ def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
 
 def _bank_counts(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
     layouts = _bank_layouts(table)
-    return {cell: sum(mined >> cell & 1 for mined in layouts) for cell in cells}, len(layouts)
+    return {cell: sum(layout >> cell & 1 for layout in layouts) for cell in cells}, len(layouts)
 
 
 def _bank_layouts(table: Minefield) -> list[int]:
     around = neighbours(table.rows, table.columns)
     numbers = [
-        (sum(1 << other for other in around[cell]), table.count(cell)) for cell in table.opened
+        (sum(1 << other for other in around[cell]), table.count(cell)) for cell in table.open_cells
     ]
-    opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
+    open_mask, flag_mask = (
+        sum(1 << cell for cell in cells) for cells in (table.open_cells, table.flag_cells)
+    )
     return [
-        mined
-        for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
-        if not mined & opened
-        and mined & flagged == flagged
-        and all((mined & mask).bit_count() == number for mask, number in numbers)
+        layout
+        for layout in _bank_masks(
+            table.cells, table.mines, table.layouts, table.bank, table.moves[0]
+        )
+        if not layout & open_mask
+        and layout & flag_mask == flag_mask
+        and all((layout & mask).bit_count() == number for mask, number in numbers)
     ]
 
 
 @lru_cache(maxsize=256)
-def _bank(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
+def _bank_masks(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
     """Return the layouts of a bank as bit masks, given the first cell revealed."""
     return tuple(
         sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first))

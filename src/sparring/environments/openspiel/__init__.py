@@ -1,3 +1,3 @@
 """OpenSpiel games in words: the only package that imports pyspiel."""
 
-OPENSPIEL = "open_spiel"  # its name among installed packages
+OPENSPIEL = "open_spiel"  # name of the installed package with pyspiel

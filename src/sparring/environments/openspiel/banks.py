@@ -33,7 +33,7 @@ class BankGame(Game):
 
     size_option: str  # name of the option with the number of initial states in the bank
     other_size: int = OTHER_BANK_SIZE  # number of initial states in the other bank
-    # whether prompts leave out the initial state if the bank has only one, so a model learns it
+    # whether prompts leave out the only initial state of a bank of one, so that a model learns it
     omits_only_start: bool = False
 
     def paint_table(self, canvas: Canvas, table: Any, seat: int | None) -> None:
@@ -66,13 +66,13 @@ class BankGame(Game):
         return start
 
     def starts(self) -> frozenset[Hashable]:
-        """Return all initial states of the bank; each takes up to a few milliseconds."""
+        """Return all initial states of the bank; computing one takes up to a few milliseconds."""
         initial_table, num_possible = self.opening.spiel.table, self.num_possible_starts()
         starts: set[Hashable] = set()
         for index in initial_table.draws():
             starts.add(initial_table.after(index).start)
             if len(starts) == num_possible:
-                break  # the others of this bank are repeats
+                break  # the remaining initial states are repeats
         return frozenset(starts)
 
     def num_possible_starts(self) -> int | None:

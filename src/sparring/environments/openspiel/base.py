@@ -1,7 +1,7 @@
 """Games as text: rules from OpenSpiel, wording and parsing from one small file per game.
 
-A ``Game`` holds the constant part (rules, roles, wording), and a ``State`` is one play of it. The
-chance outcome number n of a play is draw n of its stream, with the game's probabilities.
+A ``Game`` holds the constant part (rules, roles, wording), and a ``State`` is one play of it. Draw
+n of a play's stream chooses its chance outcome n, with the game's probabilities.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Wording:
         return ""
 
     def position(self, state: State, seat: int) -> str:
-        """Return a picture of the position for full style, or ""."""
+        """Return the position in characters for full style, such as a board, or ""."""
         return ""
 
     def picture(self, state: State, seat: int) -> str:
@@ -118,8 +118,8 @@ class Wording:
         if self.brief:
             if since:
                 return " ".join(events) or NOTHING, ""
-            private = self.private(state, seat)
-            words = [self.title, self.roles[seat], *([private] if private else []), *events]
+            private_texts = [text] if (text := self.private(state, seat)) else []
+            words = [self.title, self.roles[seat], *private_texts, *events]
             return " ".join(words), ""
         parts = (
             []
@@ -208,11 +208,12 @@ class GamePictures:
         self, canvas: Canvas, state: State, seat: int | None, notes: dict[int, str] | None = None
     ) -> None:
         """Draw the seats and mark those that are due; with seat None also draw the payoffs."""
-        texts = {number: [note] for number, note in (notes or {}).items()}
+        texts = {player: [note] for player, note in (notes or {}).items()}
         if seat is None and (state.done or any(state.returns)):
-            for number, value in enumerate(state.returns):
-                texts.setdefault(number, []).append(f"{value:+g}")
-        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in texts.items()})
+            for player, value in enumerate(state.returns):
+                texts.setdefault(player, []).append(f"{value:+g}")
+        joined_notes = {player: ", ".join(parts) for player, parts in texts.items()}
+        seats(canvas, self.roles, state.due(), joined_notes)
 
     def paint_moves(self, canvas: Canvas, state: State, *, empty: str = "No move yet.") -> None:
         """Draw the actions of all seats in order, for games in which every seat sees them."""
@@ -546,7 +547,7 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
     # -- play --------------------------------------------------------------------------------------
 
     def reset(self, stream: Stream) -> State:
-        """Return a new state whose chance outcomes are draws 0, 1, 2, ... of ``stream``."""
+        """Return a new state; draws 0, 1, 2, ... of ``stream`` choose its chance outcomes."""
         state = State(self, self.opening, stream)
         state.settle()
         return state
@@ -568,7 +569,7 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
             state.apply_index(item.action)
         return state
 
-    # -- starts ------------------------------------------------------------------------------------
+    # -- initial states ----------------------------------------------------------------------------
 
     def start_of(self, state: State) -> Hashable:
         """Return the identity of the initial state: chance outcomes before the first decision."""

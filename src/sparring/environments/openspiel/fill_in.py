@@ -27,7 +27,7 @@ class FillInTable(Table):
     pay: str
     fixed_puzzle: Any = None  # the puzzle that the options give in place of a bank
     solution: Cells = ()
-    cells: Cells = ()  # 0 for a blank
+    cells: Cells = ()  # the value of each cell, 0 for a blank
     moves: tuple[int, ...] = ()
     mistakes: int = 0  # number of values that are not in the solution
 
@@ -65,7 +65,7 @@ class FillInTable(Table):
 
     @property
     def player(self) -> int:
-        """Seat 0, CHANCE before the draw, or TERMINAL: a full board, or a mistake that ends."""
+        """Seat 0, CHANCE before the draw, or TERMINAL: the board is full, or a mistake ended it."""
         if not self.solution:
             return CHANCE
         is_over = 0 not in self.cells or (self.wrong == "ends" and self.mistakes)
@@ -85,7 +85,7 @@ class FillInTable(Table):
         return range(1 if self.fixed_puzzle else self.puzzles)
 
     def after(self, index: int) -> Self:
-        """Return the table with its puzzle, or after a value."""
+        """Return the table after the draw of its puzzle, or after a value is written."""
         if not self.solution:
             return self.with_puzzle(index)
         cell, value = index // self.values, index % self.values + 1
@@ -131,8 +131,8 @@ class FillInTable(Table):
 
         Args:
             solution: the only solution.
-            forced_values: cell -> the value that deduction gives; the best moves are the right ones
-                of these. If there are none, all right moves are best.
+            forced_values: cell -> the value that deduction gives; if right, these moves are best.
+                If no such move is right, all right moves are best.
             lost: the result if a mistake already costs the whole payoff: None ("abstain"), or the
                 right moves with ``bound`` 1 ("solution").
         """
@@ -143,21 +143,22 @@ class FillInTable(Table):
             for value, right_value in zip(self.cells, solution, strict=True)
         )
         num_filled = len(self.moves)
-        blanks = num_filled + self.cells.count(0)
-        best, worst = 1.0, 0.0
+        num_blanks = num_filled + self.cells.count(0)
+        value_if_right, value_if_wrong = 1.0, 0.0
         if self.pay == "share":
-            best, worst = (blanks - num_wrong) / blanks, (blanks - num_wrong - 1) / blanks
+            value_if_right = (num_blanks - num_wrong) / num_blanks
+            value_if_wrong = (num_blanks - num_wrong - 1) / num_blanks
             if self.wrong == "ends":
-                best, worst = 1.0, num_filled / blanks
+                value_if_right, value_if_wrong = 1.0, num_filled / num_blanks
         elif num_wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
-            return SolverResult(values=[float(right) for right in is_right], bound=1.0)
+            return SolverResult(values=[float(flag) for flag in is_right], bound=1.0)
         is_best = [
-            right and forced_values is not None and forced_values.get(cell) == value + 1
-            for right, (cell, value) in zip(is_right, moves, strict=True)
+            flag and forced_values is not None and forced_values.get(cell) == value + 1
+            for flag, (cell, value) in zip(is_right, moves, strict=True)
         ]
-        values = [best if right else worst for right in is_right]
+        values = [value_if_right if flag else value_if_wrong for flag in is_right]
         return SolverResult(values=values, best=is_best if any(is_best) else None)
 
 

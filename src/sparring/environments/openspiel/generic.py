@@ -26,7 +26,7 @@ _DYNAMICS = pyspiel.GameType.Dynamics
 class GenericGame(Game):
     """An OpenSpiel game with OpenSpiel's text for actions (one word each) and information states.
 
-    Brief style writes words outside ``vocabulary()`` character by character; so it is finite.
+    Brief style writes words outside ``vocabulary()`` character by character, so few words suffice.
     """
 
     def __init__(
@@ -40,12 +40,14 @@ class GenericGame(Game):
     ) -> None:
         roles = tuple(f"seat{seat}" for seat in range(spiel.num_players()))
         super().__init__(spiel, name=name, roles=roles, style=style)
-        self.title, self._matrix, self.payoffs = name, matrix, payoffs
+        self.title, self._matrix_text, self.payoffs = name, matrix, payoffs
         spiel_type = spiel.get_type()
         self._has_key: bool = spiel_type.provides_information_state_string
         self._has_view: bool = spiel_type.provides_observation_string
-        self._is_open = spiel_type.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self.notes_events = not self._has_key and not self._is_open and self._has_view
+        self._hides_nothing = (
+            spiel_type.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        )
+        self.notes_events = not self._has_key and not self._hides_nothing and self._has_view
         if not (self._has_key or self._has_view):
             raise GameError(
                 f"OpenSpiel game {name!r} has no text for seats (neither information states nor "
@@ -98,7 +100,7 @@ class GenericGame(Game):
 
     def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
         """Return OpenSpiel's text for the seat and the question; see ``State.observe``."""
-        view = "" if self._matrix else self._view(state, seat, since)
+        view = "" if self._matrix_text else self._view(state, seat, since)
         if self.brief:
             first_words = [] if since else [self.title, self.roles[seat]]
             return " ".join([*first_words, *self._spell(view.split())]) or NOTHING, ""
@@ -126,11 +128,11 @@ class GenericGame(Game):
 
     def scene(self, state: State, seat: int, since: int) -> str:
         """Return OpenSpiel's text of the position as the seat sees it now."""
-        if self._matrix:
+        if self._matrix_text:
             return ""
         view = self._view(state, seat, 1).strip()
         # OpenSpiel prints the hidden moves of a serialised game
-        may_print = self._is_open and self.spiel.get_type().short_name != SERIALISED
+        may_print = self._hides_nothing and self.spiel.get_type().short_name != SERIALISED
         board_text = str(state.spiel) if may_print else ""
         return board_text.rstrip() if "\n" in board_text else view
 
@@ -156,7 +158,7 @@ class GenericGame(Game):
         """Return the information state, from OpenSpiel or from all observations and actions."""
         if self._has_key:
             return super().key(state, seat)
-        if self._is_open:
+        if self._hides_nothing:
             actions_text: str = state.spiel.history_str()
             return actions_text
         history = [
@@ -175,13 +177,13 @@ class GenericGame(Game):
         )
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the finite vocabulary: words from random play, action names and characters."""
+        """Return the vocabulary: words from random play, words of actions, and characters."""
         return tuple(sorted(self._collect_vocabulary()))
 
     def _collect_vocabulary(self) -> frozenset[str]:
         if self._vocabulary is None:
-            self._vocabulary = frozenset()  # spell every word while words are collected
-            characters = () if self._matrix else _PRINTABLE
+            self._vocabulary = frozenset()  # while words are collected, every word is spelt
+            characters = () if self._matrix_text else _PRINTABLE
             self._vocabulary = frozenset(
                 {
                     *super().vocabulary(),
@@ -203,7 +205,7 @@ def _random_words(game: GenericGame) -> set[str]:
         while not state.done and plies < _PLAYOUT_PLIES:
             legal = state.legal_actions()
             words.update(legal)
-            if not game._matrix:
+            if not game._matrix_text:
                 for since in (0, 1):
                     words.update(
                         word
@@ -212,7 +214,7 @@ def _random_words(game: GenericGame) -> set[str]:
                     )
             state.apply(legal[action_stream.integer(state.plies, len(legal))])
             plies += 1
-        plies += 1
+        plies += 1  # an episode without decisions counts too, so that the loop ends
     return words
 
 
@@ -228,7 +230,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     Raises:
         UnknownNameError: the game has no such option.
         ConfigError: OpenSpiel refuses a value, or a parameter is missing.
-        GameError: mean-field games, and games that hide their chance probabilities.
+        GameError: the game is a mean-field game, or hides its chance probabilities.
     """
     parameters = dict(options)
     style = parameters.pop("style", "brief")
@@ -299,7 +301,7 @@ def one_word(text: str, index: int) -> str:
 
 
 def listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of actions, up to the first that needs a state to have a name."""
+    """Return the words of actions, up to the first action whose word depends on the state."""
     words = []
     for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
         for player in range(spiel.num_players()):

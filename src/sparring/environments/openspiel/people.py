@@ -11,17 +11,19 @@ from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.generic import GenericGame
 
 GameType = TypeVar("GameType", bound=Environment)
-MAX_LISTED_ACTIONS = 40  # legal actions to list before a move; the reply "?" lists all
-OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
+MAX_LISTED_ACTIONS = 40  # number of legal actions to list; the reply "?" lists all
+OPENSPIEL_URL = "https://openspiel.readthedocs.io/en/latest/games.html"
 
 
 def for_people(game: GameType) -> GameType:
     """Return the game in full style, or the game itself if ``make_game`` did not make it."""
     if not game.brief or game.made_by is None:
         return game
-    copy = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
-    copy.name, copy.illegal = game.name, game.illegal
-    return cast(GameType, copy)
+    full_game = make_game(
+        game.made_by["name"], options={**game.made_by["options"], "style": "full"}
+    )
+    full_game.name, full_game.illegal = game.name, game.illegal
+    return cast(GameType, full_game)
 
 
 def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
@@ -33,14 +35,14 @@ def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
         seat: the seat of the person.
     """
     last_ply = max((event.ply for event in state.trail if event.player == seat), default=-1)
-    rules = as_game(game)
-    return rules.scene(rules.state_of(state.node), seat, last_ply + 1)
+    text_game = as_game(game)
+    return text_game.scene(text_game.state_of(state.node), seat, last_ply + 1)
 
 
 def revealed_by(game: Environment, state: SearchablePlay) -> str:
     """Return the hidden information of a finished play in the style of ``game``, or ""."""
-    rules = as_game(game)
-    return rules.revealed(rules.state_of(state.node))
+    text_game = as_game(game)
+    return text_game.revealed(text_game.state_of(state.node))
 
 
 def rules_of(game: Environment) -> str:
@@ -60,7 +62,7 @@ def _facts(game: GenericGame) -> str:
         f"{'something' if is_hidden else 'nothing'} is hidden, "
         f"{'there is' if has_chance else 'there is no'} chance, payoffs are {payoffs} from "
         f"{game.min_utility:g} to {game.max_utility:g}, and a play has at most {game.max_turns} "
-        f"actions. Sparring has no rules in words for it; {OPENSPIEL} names its source."
+        f"actions. Sparring has no rules in words for it; {OPENSPIEL_URL} names its source."
     )
 
 

@@ -16,9 +16,9 @@ from sparring.core.records import Observation
 
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
-# if there are more chance outcomes, a position caches cumulative probabilities and bisects
+# with more chance outcomes than this, a position bisects their cached cumulative probabilities
 BISECT_ABOVE = 1000
-MAX_CACHED_POSITIONS = 10_000  # positions of one game; a full cache is cleared
+MAX_CACHED_POSITIONS = 10_000  # number of positions per game; a full cache is cleared
 
 
 class Event(NamedTuple):
@@ -36,13 +36,13 @@ class Event(NamedTuple):
 
 def pick_outcome(outcomes: list[tuple[int, float]], uniform: float) -> int:
     """Return the outcome for a uniform number in [0, 1), by its cumulative probability."""
-    last = outcomes[-1][0]
+    last_index = outcomes[-1][0]
     for index, probability in outcomes:
         uniform -= probability
         if uniform < 0.0:
             return index
-        last = index if probability > 0.0 else last
-    return last  # rounding: the probabilities sum to slightly less than one
+        last_index = index if probability > 0.0 else last_index
+    return last_index  # rounding: the probabilities sum to slightly less than one
 
 
 def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:

@@ -61,10 +61,12 @@ class Search:
             # the search below uses these bounds if it repeats the position
             self.table[key] = self.payoff_range
             choose = max if node.current_player() == 0 else min
-            children = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
+            child_bounds = [
+                self.bounds(node.child(index), depth - 1) for index in node.legal_actions()
+            ]
             bounds = self.table[key] = (
-                choose(low for low, _ in children),
-                choose(high for _, high in children),
+                choose(low for low, _ in child_bounds),
+                choose(high for _, high in child_bounds),
             )
         if bounds is None or bounds is self.payoff_range:
             self.is_incomplete = True

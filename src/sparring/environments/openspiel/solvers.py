@@ -58,7 +58,7 @@ def average_policy(game: GameRules, variant: CfrVariant, iterations: int) -> Pol
 
 
 def policy_table(rows: Mapping[str, Iterable[tuple[int, float]]]) -> PolicyTable:
-    """Return a policy from (action id, probability) pairs by information state's text."""
+    """Return a policy from rows: information state -> (action id, probability) pairs."""
     table: PolicyTable = pyspiel.TabularPolicy({key: list(row) for key, row in rows.items()})
     return table
 
@@ -90,7 +90,7 @@ def tree_search(
         rollouts: number of random playouts per leaf.
         uct_c: weight of the exploration term.
         solve: whether to back up proven results.
-        seeds: two seeds below 2 ** 31, of the rollouts and of the search.
+        seeds: two seeds below 2 ** 31, one for the rollouts and one for the search.
     """
     evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seeds[0])
     bot = pyspiel.MCTSBot(

@@ -1,7 +1,7 @@
-"""Base classes of games in Python that OpenSpiel lacks, registered with OpenSpiel.
+"""Base classes of games that OpenSpiel lacks: written in Python and registered with OpenSpiel.
 
-Each game defines a subclass of ``Table``, the class of its positions, and a dataclass of options;
-the subclass may extend the dataclass.
+Each game defines a dataclass of options and a subclass of ``Table`` for its positions. The subclass
+may extend the dataclass.
 """
 
 from __future__ import annotations

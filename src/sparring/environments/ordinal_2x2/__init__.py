@@ -99,7 +99,7 @@ class OrdinalTable(Table):
         return ACTIONS[choice]
 
     def ranks_of(self, seat: int) -> list[str]:
-        """Return the seat's own four ranks and then the other's, by own and other's choice."""
+        """Return the seat's four ranks, then the other seat's, by (own, other's) choice."""
         if self.index < 0:
             return []
         ranks, other_ranks = self.game[seat], self.game[1 - seat]
@@ -203,10 +203,10 @@ class Ordinal2x2(Game):
             "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several: "1 17".
         drawn: true (default): each episode draws the order of both seats' choices, so that no
             action name is always the better one. false: the canonical order.
-        pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. Measures, 1 or 0:
-            "response", whether the seat's choice is the best response to the other's. Equal for
-            both seats: "equilibrium", whether the outcome is a pure equilibrium; "joint", whether
-            it has the largest sum of ranks.
+        pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. The others pay 1
+            or 0: "response", whether the seat's choice is the best response to the other's;
+            "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
+            largest sum of ranks. The last two pay both seats the same.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -256,13 +256,11 @@ class Ordinal2x2(Game):
             texts.append(word if self.brief else f"You chose {word}.")
         if len(moves) == 2:
             other_word = ACTIONS[moves[1 - seat]]
-            outcome = 2 * moves[seat] + moves[1 - seat]
-            own_rank = state.table.game[seat][outcome]
-            outcome = 2 * moves[1 - seat] + moves[seat]
-            ranks = [own_rank, state.table.game[1 - seat][outcome]]
+            game = state.table.game
+            own_rank, other_rank = rank(game, seat, moves), rank(game, 1 - seat, moves)
             sentence = (
-                f"The other player chose {other_word}. You rank this outcome {ranks[0]}, the other "
-                f"player {ranks[1]}."
+                f"The other player chose {other_word}. You rank this outcome {own_rank}, the other "
+                f"player {other_rank}."
             )
             texts.append(other_word if self.brief else sentence)
         return texts
@@ -280,8 +278,8 @@ class Ordinal2x2(Game):
             cells = (2 * choice, 2 * choice + 1)
             rows.append((word, *(f"{ranks[cell]}, {ranks[4 + cell]}" for cell in cells)))
         heading(canvas, "Ranks", f"{self.roles[viewer]} (rows), {self.roles[1 - viewer]} (columns)")
-        marked = [(board.moves[viewer] + 1, board.moves[1 - viewer] + 1)] if state.done else []
-        table(canvas, rows, marked=marked)
+        outcome = [(board.moves[viewer] + 1, board.moves[1 - viewer] + 1)] if state.done else []
+        table(canvas, rows, marked=outcome)
 
     def describe(self, state: State, seat: int | None) -> str:
         board, viewer = state.table, seat or 0

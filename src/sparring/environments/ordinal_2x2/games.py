@@ -58,8 +58,8 @@ def normalise(game: Ordinal) -> Ordinal:
     In this order each seat has rank 4 where the other seat makes its second choice. Exactly one of
     the four orders has this property, because only a swap of the other's choices moves rank 4.
     """
-    first, second = (pattern.index(4) % 2 == 0 for pattern in game)
-    return swap_choices(game, (int(second), int(first)))
+    swap_of_1, swap_of_0 = (pattern.index(4) % 2 == 0 for pattern in game)
+    return swap_choices(game, (int(swap_of_0), int(swap_of_1)))
 
 
 @cache
@@ -148,7 +148,7 @@ def select_games(selection: str) -> tuple[int, ...]:
         return tuple(number for number in numbers if family(all_games()[number - 1]) == selection)
     if selection in NAMED:
         return (number_of((NAMED[selection],) * 2),)
-    selected = tuple(int(part) for part in selection.split())
-    if not selected or not set(selected) <= set(numbers) or len(set(selected)) < len(selected):
+    picks = tuple(int(part) for part in selection.split())
+    if not picks or not set(picks) <= set(numbers) or len(set(picks)) < len(picks):
         raise ValueError(selection)
-    return selected
+    return picks

@@ -11,7 +11,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import innermost_seat
-from sparring.environments.dag_search import CALL, DONE, NOTE, OPEN, RESULTS, Dag
+from sparring.environments.dag_search import CALL, DONE, NOTE, OPEN, RESULTS, DagPlay
 from sparring.play.players.base import TextAgent
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -52,7 +52,7 @@ class Scheduler(TextAgent):
             GameError: the environment is not ``dag_search``.
         """
         play, seat = innermost_seat(state, seat)
-        if not isinstance(play, Dag):
+        if not isinstance(play, DagPlay):
             raise GameError(
                 f"Agent 'scheduler' plays only dag_search, not {type(play).__name__}; write "
                 "random or scripted there."
@@ -62,9 +62,9 @@ class Scheduler(TextAgent):
         return self._choose_worker_action(play, seat, stream)
 
     @staticmethod
-    def _best_width(play: Dag) -> int:
+    def _best_width(play: DagPlay) -> int:
         """Return the number of workers that finishes most sub-tasks in the fewest steps."""
-        schedule, finished, steps_left = play.schedule, play.finished, play.steps_left
+        schedule, finished, steps_left = play.schedule, play.finished_tasks, play.steps_left
         widths = range(1, min(play.rules.workers, len(play.ready_tasks())) + 1)
         values = schedule.values(finished, steps_left, widths)
 
@@ -77,7 +77,7 @@ class Scheduler(TextAgent):
 
         return min(widths, key=lambda width: (-values[width - 1], critical_steps(width), width))
 
-    def _choose_worker_action(self, play: Dag, seat: int, stream: Stream) -> str:
+    def _choose_worker_action(self, play: DagPlay, seat: int, stream: Stream) -> str:
         if stream.uniform(0) < self.quits:
             return DONE
         call = play.calls[seat]

@@ -29,7 +29,7 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
-from sparring.environments.repeated import MAX_DRAWN, RESULTS, result_text
+from sparring.environments.repeated import MAX_EARLIER, RESULTS, result_text
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER_TEXT = "The attempt is over."
@@ -47,7 +47,7 @@ class TrialPlay(CombinedPlay):
     Attributes:
         attempt: number of the current attempt, from 0.
         past_returns: sum of the returns of earlier attempts, [num_seats].
-        is_reflecting: whether the carried seats must write their notes now; see ``Trial``.
+        is_reflecting: whether the seats of option ``carry`` must write their notes now.
         notes: the notes of each seat so far.
         earlier_plays: the attempts that are over.
     """
@@ -59,8 +59,8 @@ class TrialPlay(CombinedPlay):
         self.notes: dict[int, tuple[str, ...]] = {}
         self.earlier_plays: tuple[Any, ...] = ()
         self.replied_seats: frozenset[int] = frozenset()  # seats that have replied in this attempt
-        self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
-        self.last_turns: dict[int, str] = {}  # information state and reply of each seat's turn
+        self.keys = ("",) * rules.num_seats  # what each seat knows of earlier attempts
+        self.last_turns: dict[int, str] = {}  # seat -> information state and reply of its turn
 
     @property
     def done(self) -> bool:
@@ -68,7 +68,7 @@ class TrialPlay(CombinedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs of all attempts so far."""
+        """The sum of the payoffs of all attempts so far."""
         return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class TrialPlay(CombinedPlay):
         return reply if self.is_reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a random action, or a note with the text of the news (brief style: a word)."""
+        """Return a random action; for a note the text of the news, or one word in brief style."""
         if not self.is_reflecting:
             return super().sample(seat, stream)
         news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
@@ -139,12 +139,12 @@ class TrialPlay(CombinedPlay):
             replies: replies to the current attempt; empty: only the play changes.
             play: a play of the inner environment after the replies; the copy owns it.
         """
-        copy, key_parts = self.clone(), self.key_parts(replies)
-        copy.play = play
+        trial_copy, key_parts = self.clone(), self.key_parts(replies)
+        trial_copy.play = play
         for seat in replies:
-            copy.news.pop(seat, None)
-        copy._record_replies(key_parts)
-        return copy
+            trial_copy.news.pop(seat, None)
+        trial_copy._record_replies(key_parts)
+        return trial_copy
 
     def _add_to_key(self, seat: int, text: str) -> None:
         """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
@@ -199,8 +199,8 @@ class TrialPlay(CombinedPlay):
             return
         if self.earlier_plays:
             heading(canvas, "Attempts before")
-            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_DRAWN)
-            timeline(canvas, messages, most=MAX_DRAWN, lines=2)
+            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_EARLIER)
+            timeline(canvas, messages, most=MAX_EARLIER, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
                 name = f"note of {rules.roles[player]}"
@@ -255,7 +255,7 @@ class Trial(CombinedEnvironment):
         memory: the memory of these roles: "all" (default), their whole conversation; "notes", only
             their notes, in a new conversation at every attempt.
         redeal: "fresh" (default): every attempt draws new chance outcomes. "same": every attempt
-            has the chance outcomes of the first, as long as its actions are equal.
+            has the chance outcomes of the first, as long as the actions are the same.
         stop_on_win: whether the episode ends after a positive return of a role in ``carry``.
         note_limit: largest number of characters of a note, 1 to 100,000.
         reveal: whether roles in ``carry`` see at the end of an attempt what the rules reveal, such

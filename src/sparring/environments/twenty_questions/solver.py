@@ -17,7 +17,7 @@ ORACLE = "posterior"  # the oracle that calls this solver
 
 # the possible objects as a bit mask, or with noise one count for each object
 Belief = int | tuple[int, ...]
-Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs after yes and after no
+Split = tuple[float, "Belief", "Belief"]  # (probability of yes, belief after yes, belief after no)
 
 ONE_STEP_CERTAINTY = 0.5  # certainty of a judgement that looks one question ahead
 
@@ -26,13 +26,13 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the table, the number of questions so far and the belief, as text."""
     table = state.table
     belief = solver_of(table.rows, table.values, table.noise, table.cost).belief_of(table)
-    return f"{table.rows} {table.num_asked} {belief}"
+    return f"{table.rows} {table.num_questions_asked} {belief}"
 
 
 class BestQuestions(ABC):
     """Values of optimal play by belief and number of questions left.
 
-    A question is given by ``yes``: the bit mask of the objects with answer yes.
+    ``yes`` is a question, as the bit mask of the objects for which the answer is yes.
     """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
@@ -60,7 +60,7 @@ class BestQuestions(ABC):
         """Return an upper bound on the number of beliefs that questions can reach."""
 
     def value(self, belief: Belief, questions: int) -> float:
-        """Return the value of optimal play: the best of all questions and the likeliest guess."""
+        """Return the value of optimal play: of the likeliest guess or of the best question."""
         best = self._values.get((belief, questions))
         if best is None:
             best = max(self.chances(belief))
@@ -117,7 +117,7 @@ class TruthfulQuestions(BestQuestions):
         assert isinstance(belief, int)
         return (
             (belief & yes).bit_count() / belief.bit_count(),
-            belief & yes or belief,
+            belief & yes or belief,  # an impossible answer leaves the belief
             belief & ~yes or belief,
         )
 
@@ -137,7 +137,7 @@ class TruthfulQuestions(BestQuestions):
 class NoisyQuestions(BestQuestions):
     """Optimal play with noisy answers.
 
-    A belief is, for each object, the number of answers that agree, minus the smallest number.
+    A belief is one count for each object: of answers that agree with it, minus the least count.
     """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
@@ -147,7 +147,7 @@ class NoisyQuestions(BestQuestions):
         self._questions = sorted({min(bits, all_objects & ~bits) for bits in yes} - {0})
 
     def belief_of(self, table: QuestionsTable) -> Belief:
-        """Return for each object the number of answers that agree, minus the smallest number."""
+        """Return for each object the number of answers that agree, minus the least number."""
         belief: tuple[int, ...] = (0,) * self.objects
         for question, answer in zip(table.moves, table.answers, strict=False):
             belief = self._update_belief(belief, self.yes[question], answer)
@@ -170,8 +170,8 @@ class NoisyQuestions(BestQuestions):
         """Return (probability of yes, belief after yes, belief after no)."""
         assert isinstance(belief, tuple)
         chances = enumerate(self.chances(belief))
-        truth = sum(chance for item, chance in chances if yes >> item & 1)
-        chance = truth * (1.0 - self.noise) + (1.0 - truth) * self.noise
+        true_yes = sum(chance for item, chance in chances if yes >> item & 1)
+        chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
         return chance, self._update_belief(belief, yes, 1), self._update_belief(belief, yes, 0)
 
     def informative_questions(self, belief: Belief) -> list[int]:
@@ -243,7 +243,7 @@ def twenty_questions(
     """
     table = state.table
     solver = solver_of(table.rows, table.values, table.noise, table.cost)
-    belief, questions = solver.belief_of(table), table.questions - table.num_asked
+    belief, questions = solver.belief_of(table), table.questions - table.num_questions_asked
     chances, legal = solver.chances(belief), state.legal_indices()
     is_exact, bound = solver.max_reachable_beliefs(belief, questions) <= beliefs, 0.0
     values = []
@@ -257,7 +257,7 @@ def twenty_questions(
             high = max(low, max_success(chances, questions, table.noise) - table.cost)
             value = low + (high - low) * min(1.0, information / log(2.0))
             bound = max(bound, value - low, high - value)
-        values.append(value - table.cost * table.num_asked)
+        values.append(value - table.cost * table.num_questions_asked)
     solver.trim()
     certainty = 1.0 if is_exact else ONE_STEP_CERTAINTY
     return SolverResult(values=values, certainty=certainty, bound=bound, entropy=entropy(chances))
@@ -265,5 +265,6 @@ def twenty_questions(
 
 def max_success(chances: list[float], questions: int, noise: float) -> float:
     """Return an upper bound on the probability of a right guess after some questions."""
-    likeliest = sorted(chances, reverse=True)
-    return min(sum(likeliest[: 2**questions]), likeliest[0] * (2.0 * (1.0 - noise)) ** questions)
+    sorted_chances = sorted(chances, reverse=True)
+    likely_sum = sum(sorted_chances[: 2**questions])
+    return min(likely_sum, sorted_chances[0] * (2.0 * (1.0 - noise)) ** questions)

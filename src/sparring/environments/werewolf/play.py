@@ -62,7 +62,7 @@ def question_of(position: WerewolfPosition, seat: int) -> str:
     return "propose" if position.phase == "night" and len(position.living_wolves()) > 1 else "kill"
 
 
-def mates(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
+def mate_names(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
     """Return the names of a wolf's fellow wolves; () for other roles."""
     wolves = position.setup.wolves
     numbers = [position.places[wolf] for wolf in wolves if wolf != seat] if seat in wolves else []
@@ -86,7 +86,7 @@ def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
 def brief_role_text(position: WerewolfPosition, seat: int) -> str:
     """Return the role and mates of a player in brief style."""
     text = f"you {name_of(position.places[seat])} {position.setup.roles[seat]}"
-    return " ".join([text, *(f"mate {name}" for name in mates(position, seat))])
+    return " ".join([text, *(f"mate {name}" for name in mate_names(position, seat))])
 
 
 def brief_event(event: WerewolfEvent) -> str:
@@ -173,15 +173,15 @@ def _speech_rules(setup: WerewolfSetup) -> str:
 
 
 def _speech_order(setup: WerewolfSetup) -> str:
-    ordered_text = "one after the other in the order of their numbers"
-    return ordered_text if setup.order == "ordered" else "all at once"
+    text = "one after the other in the order of their numbers"
+    return text if setup.order == "ordered" else "all at once"
 
 
 def full_first_prompt(position: WerewolfPosition, seat: int) -> str:
     """Return the rules, and the role and mates of a player, in sentences."""
     role = position.setup.roles[seat]
     text = f"You are {name_of(position.places[seat])}, {_role_phrase(role)}."
-    names = mates(position, seat)
+    names = mate_names(position, seat)
     if names:
         verb = "is a werewolf too" if len(names) == 1 else "are werewolves too"
         text += f" {' and '.join(names)} {verb}."
@@ -224,8 +224,8 @@ def full_event(event: WerewolfEvent, free_text: bool) -> str:
 def thoughts(deduction_text: str) -> tuple[str, ...]:
     """Return the guesses of a deduction in normal form as clauses."""
     return tuple(
-        f"{p.name} is {_role_phrase(p.role)} ({p.confidence})" if p.role else f"{p.name} unknown"
-        for p in parse_guesses(deduction_text)
+        f"{g.name} is {_role_phrase(g.role)} ({g.confidence})" if g.role else f"{g.name} unknown"
+        for g in parse_guesses(deduction_text)
     )
 
 
@@ -289,9 +289,9 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
 
 
 TIE_DRAW = 1000  # index of the first draw for ties; earlier draws give the players' numbers
-# events that are not news to the player who caused them
+# kinds of events that are no news to the player who caused them
 OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
-MAX_LISTED = 5  # largest number of players for a list of all deals, which exact solvers need
+MAX_LISTED = 5  # largest number of players; exact solvers need a list of all deals
 
 
 class Werewolf(Environment):
@@ -348,7 +348,7 @@ class WerewolfPlay(PaintedPlay):
 
     Attributes:
         position: the current position, with all events.
-        seen_until: 1 + the number of events at each seat's last reply; 0 before its first reply.
+        seen_until: for each seat 1 + the number of events at its last reply; 0 before a reply.
         num_truncated: number of truncated speeches of each seat.
     """
 
@@ -493,8 +493,8 @@ class WerewolfPlay(PaintedPlay):
             votes = [
                 e for e in position.events if e.kind == "vote" and e.actor == position.places[seat]
             ]
-            is_right = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
-            right_votes.append(deduction.share_true(is_right))
+            are_right = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
+            right_votes.append(deduction.share_true(are_right))
         return {
             "won": tuple(float(team == position.winner) for team in teams),
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
@@ -572,8 +572,11 @@ class WerewolfPlay(PaintedPlay):
 
 
 def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
-    last = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
-    return [f"{name_of(player)}: {', '.join(thoughts(last[player]))}" for player in sorted(last)]
+    last_deductions = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
+    return [
+        f"{name_of(player)}: {', '.join(thoughts(last_deductions[player]))}"
+        for player in sorted(last_deductions)
+    ]
 
 
 def _time_of_day(position: WerewolfPosition, seat: int | None) -> str:
@@ -587,7 +590,7 @@ def _visible_due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...
     if seat is None:
         return position.due()
     if position.phase in ("speak", "vote") and seat not in position.dead:
-        return position.acting
+        return position.acting_seats
     return tuple(player for player in position.due() if player == seat)
 
 

@@ -139,10 +139,7 @@ class PoolSplit(Bank):
         self.brief = self.style == "brief"
 
     def start(self, number: int) -> Scenario:
-        """Return scenario ``number``; if values must be opposed, the first opposed one from there.
-
-        The search goes through the scenarios ``number`` + 100,000 k, k = 0, 1, 2, ...
-        """
+        """Return scenario ``number``, or in steps of 100,000 the next one with opposed values."""
         scenarios = map(self.source.scenario, itertools.count(number, MAX_SCENARIOS))
         return next(
             scenario

@@ -22,7 +22,7 @@ from sparring.environments.combining import (
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
-MAX_EARLIER = 6  # largest number of earlier plays
+MAX_PLAYS = 6  # largest number of earlier plays
 RESULTS = ("minus", "zero", "plus")  # words for results, in brief style
 
 
@@ -122,10 +122,8 @@ class RepeatedPlay(CombinedPlay):
         super().paint(canvas, seat)
         if self.earlier_plays:
             heading(canvas, "Plays before")
-            messages = finished_plays(
-                self.earlier_plays, self.rules.roles, seat, "play", MAX_EARLIER
-            )
-            timeline(canvas, messages, most=MAX_EARLIER, lines=2)
+            messages = finished_plays(self.earlier_plays, self.rules.roles, seat, "play", MAX_PLAYS)
+            timeline(canvas, messages, most=MAX_PLAYS, lines=2)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles

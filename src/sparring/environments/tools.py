@@ -115,9 +115,8 @@ class ToolPlay(CombinedPlay):
 
     def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
-        # (call, result) pairs of a seat before this move; ``step`` assigns new objects to fields, so
-        # copies of a play may share the old ones
-        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}
+        # ``step`` assigns new objects to fields, so copies of a play may share the old ones
+        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
         self.pending_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
         self.informed_seats: tuple[int, ...] = ()  # seats that have seen the tools' description
         # for each seat and each earlier move, the (call, result) pairs before the move

@@ -29,7 +29,7 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
-from sparring.environments.repeated import MAX_EARLIER, RESULTS, result_text
+from sparring.environments.repeated import MAX_PLAYS, RESULTS, result_text
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER_TEXT = "The attempt is over."
@@ -199,8 +199,8 @@ class TrialPlay(CombinedPlay):
             return
         if self.earlier_plays:
             heading(canvas, "Attempts before")
-            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_EARLIER)
-            timeline(canvas, messages, most=MAX_EARLIER, lines=2)
+            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_PLAYS)
+            timeline(canvas, messages, most=MAX_PLAYS, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
                 name = f"note of {rules.roles[player]}"

@@ -156,10 +156,7 @@ def distances(floor: Floor, boxes: int, num_on_goals: int, budget: int) -> Dista
         return _distances_one_by_one(floor, goal_positions(floor, boxes, num_on_goals).tolist())
     by_depth = list(layers(floor, goal_positions(floor, boxes, num_on_goals)))
     keys = np.concatenate(by_depth)
-    moves = np.repeat(
-        np.arange(len(by_depth), dtype=np.int16),
-        [len(layer) for layer in by_depth],
-    )
+    moves = np.repeat(np.arange(len(by_depth), dtype=np.int16), [len(layer) for layer in by_depth])
     order = np.argsort(keys)
     return Distances(keys[order], moves[order])
 

@@ -43,8 +43,7 @@ def draw_rows(
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
-        tuple(int(code) // values**column % values for column in range(attributes))
-        for code in codes
+        tuple(int(code) // values**digit % values for digit in range(attributes)) for code in codes
     )
 
 

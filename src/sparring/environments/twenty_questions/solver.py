@@ -265,6 +265,5 @@ def twenty_questions(
 
 def max_success(chances: list[float], questions: int, noise: float) -> float:
     """Return an upper bound on the probability of a right guess after some questions."""
-    sorted_chances = sorted(chances, reverse=True)
-    likely_sum = sum(sorted_chances[: 2**questions])
-    return min(likely_sum, sorted_chances[0] * (2.0 * (1.0 - noise)) ** questions)
+    chances = sorted(chances, reverse=True)
+    return min(sum(chances[: 2**questions]), chances[0] * (2.0 * (1.0 - noise)) ** questions)

@@ -35,7 +35,7 @@ Urns = tuple[tuple[int, ...], ...]  # the number of balls of each colour in each
 
 @lru_cache(maxsize=1024)
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
-    """Return set ``index`` of a bank: urns with all colours, which differ in at least ``apart`` balls.
+    """Return set ``index`` of a bank: urns with all colours that differ in ``apart`` or more balls.
 
     The search visits contents in random order, and selects a content that is far enough from all
     selected ones. If the search fails for a set, the result is set 0.
@@ -133,9 +133,7 @@ class UrnTable(Table):
             return replace(self, secret=index)
         if self.is_drawing:
             return replace(self, is_drawing=False, balls_seen=(*self.balls_seen, index))
-        return (
-            replace(self, is_drawing=True) if index == 0 else replace(self, declared_urn=index - 1)
-        )
+        return replace(self, is_drawing=index == 0, declared_urn=index - 1)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""

@@ -7,8 +7,7 @@ brief style:
 
     p2 wolf high p3 seer low
 
-The normal form has one guess per player, in the order of names. An unparsable guess is written
-``p3 unknown``.
+The normal form has a guess per player in the order of names; an unparsable one is ``p3 unknown``.
 """
 
 from __future__ import annotations

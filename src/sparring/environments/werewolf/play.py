@@ -572,11 +572,8 @@ class WerewolfPlay(PaintedPlay):
 
 
 def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
-    last_deductions = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
-    return [
-        f"{name_of(player)}: {', '.join(thoughts(last_deductions[player]))}"
-        for player in sorted(last_deductions)
-    ]
+    texts = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
+    return [f"{name_of(player)}: {', '.join(thoughts(texts[player]))}" for player in sorted(texts)]
 
 
 def _time_of_day(position: WerewolfPosition, seat: int | None) -> str:

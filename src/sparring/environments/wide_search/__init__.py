@@ -342,10 +342,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         columns = range(self.rules.columns)
         self.num_assigned = dict(self.num_assigned)
         for seat, items in shares.items():
-            num_open_cells = sum(
-                (item, column) not in self.notes for item in items for column in columns
-            )
-            self.num_assigned[seat] = self.num_assigned.get(seat, 0) + num_open_cells
+            num_open = sum((item, column) not in self.notes for item in items for column in columns)
+            self.num_assigned[seat] = self.num_assigned.get(seat, 0) + num_open
         self.calls = {seat: SearchCall(items, self.rules.turns) for seat, items in shares.items()}
         self.ends = {seat: end for seat, end in self.ends.items() if seat not in shares}
         self.steps, self.num_notes_before = dict.fromkeys(shares, 0), len(self.notes)

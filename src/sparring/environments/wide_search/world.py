@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 
 MIN_ROWS = 50  # smallest number of complete rows of a package's table
-HELD_OUT_INTERVAL = 5  # every fifth filter is held out for evaluation banks
+HELD_OUT_STEP = 5  # every fifth filter is held out for evaluation banks
 Row = tuple[str, tuple[str, ...]]  # key, and values in order of the columns
 
 
@@ -180,17 +180,14 @@ def questions(kind: str, max_rows: int, is_held_out: bool) -> tuple[Filter, ...]
         ConfigError: ``table`` fails, or no filter has so few rows.
     """
     filters = table(kind).filters(max_rows)
-    kind_filters = tuple(
-        row_filter
-        for number, row_filter in enumerate(filters)
-        if is_held_out == (number % HELD_OUT_INTERVAL == HELD_OUT_INTERVAL - 1)
-    )
-    if not kind_filters:
+    last = HELD_OUT_STEP - 1
+    subset = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_STEP == last) == is_held_out)
+    if not subset:
         raise ConfigError(
             f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {max_rows} rows; "
             "write items=8."
         )
-    return kind_filters
+    return subset
 
 
 def _full_table(
@@ -264,14 +261,14 @@ class World:
 def world(stream: Stream, items: int, columns: int) -> World:
     """Draw an invented world from a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    value_stream, column_names = stream.child("values"), COLUMNS[:columns]
+    value_stream, all_names = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
-        columns=column_names,
+        columns=all_names,
         values=tuple(
             tuple(
                 VALUES[name][value_stream.integer(row * len(COLUMNS) + index, len(VALUES[name]))]
-                for index, name in enumerate(column_names)
+                for index, name in enumerate(all_names)
             )
             for row in range(items)
         ),
@@ -294,11 +291,10 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, is_held_out:
     """
     source, filters = table(kind), questions(kind, items, is_held_out)
     row_filter = filters[stream.child("filter").integer(0, len(filters))]
-    column_names = [name for name in source.columns if name != row_filter.column]
+    all_names = [name for name in source.columns if name != row_filter.column]
     column_stream = stream.child("columns")
     names = [
-        column_names.pop(column_stream.integer(index, len(column_names)))
-        for index in range(columns)
+        all_names.pop(column_stream.integer(index, len(all_names))) for index in range(columns)
     ]
     indices = [source.columns.index(name) for name in names]
     rows = [source.rows[number] for number in row_filter.rows]

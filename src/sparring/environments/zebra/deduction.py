@@ -23,6 +23,7 @@ SYMMETRIC = (*LINKS, "next")
 
 # possible houses of two items -> fewer houses
 NarrowFunction = Callable[[int, int], tuple[int, int]]
+Link = tuple[NarrowFunction, int, int]  # function, numbers of both items
 
 
 def clue_holds(kind: str, a: int, b: int) -> bool:
@@ -114,13 +115,11 @@ def possible_houses(
     return houses_of if _propagate(houses, houses_of, _links(clues)) else None
 
 
-def _links(clues: Sequence[Clue]) -> list[tuple[NarrowFunction, int, int]]:
+def _links(clues: Sequence[Clue]) -> list[Link]:
     return [(NARROW_FUNCTIONS[kind], a, b) for kind, a, b in clues if kind in NARROW_FUNCTIONS]
 
 
-def _propagate(
-    houses: int, houses_of: list[int], links: Sequence[tuple[NarrowFunction, int, int]]
-) -> bool:
+def _propagate(houses: int, houses_of: list[int], links: Sequence[Link]) -> bool:
     """Narrow the possible houses in place; return whether every item still has a house."""
     previous: list[int] = []
     while previous != houses_of:
@@ -172,7 +171,7 @@ def _search(
     houses: int,
     attributes: int,
     houses_of: list[int],
-    links: Sequence[tuple[NarrowFunction, int, int]],
+    links: Sequence[Link],
     limit: int,
     boards: list[Board],
 ) -> None:

@@ -98,7 +98,7 @@ def adaptation(
     if trials < MIN_TRIALS:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500.")
     results = list[AdaptationRow]()
-    for seat in trial.carried:
+    for seat in trial.carry_seats:
         role, rows = trial.roles[seat], list[AdaptationRow]()
         returns_by_opponent = dict[str, FloatArray]()
         for name, opponent in opponents.items():

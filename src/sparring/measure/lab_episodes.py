@@ -158,8 +158,8 @@ class LabEpisodes:
         """Return the episodes with these judgements added to the rewards."""
         columns = {name: self.judgements[name] for name in components}
         reward = self.turns.reward + sum(columns.values(), np.zeros(len(self.batch)))
-        components = {**self.turns.components, **columns}
-        return replace(self, turns=replace(self.turns, reward=reward, components=components))
+        all_columns = {**self.turns.components, **columns}
+        return replace(self, turns=replace(self.turns, reward=reward, components=all_columns))
 
 
 def play_table(

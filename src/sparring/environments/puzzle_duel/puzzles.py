@@ -156,7 +156,7 @@ def random_puzzle(
 ) -> tuple[Puzzle, str]:
     """Return a valid puzzle and its proof: an expression of random numbers and signs.
 
-    The number of numbers, the numbers and the signs are uniform. If the value of an expression is
+    The count of numbers, the numbers and the signs are uniform. If the value of an expression is
     out of bounds, a new one is drawn; the last attempt is a sum.
     """
     num_numbers = 2 + stream.integer(0, limits.numbers - 1)

@@ -89,7 +89,7 @@ def brief_role_text(position: WerewolfPosition, seat: int) -> str:
     return " ".join([text, *(f"mate {name}" for name in mate_names(position, seat))])
 
 
-def brief_event(event: WerewolfEvent) -> str:
+def brief_event_text(event: WerewolfEvent) -> str:
     """Return an event in brief style."""
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     if event.kind == "say":
@@ -192,7 +192,7 @@ def _role_phrase(role: str) -> str:
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(role, "a villager")
 
 
-def full_event(event: WerewolfEvent, free_text: bool) -> str:
+def full_event_text(event: WerewolfEvent, free_text: bool) -> str:
     """Return an event in a sentence; ``free_text``: whether speeches are free text."""
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     role = f" {target} was {_role_phrase(event.word)}." if event.word else ""
@@ -207,7 +207,7 @@ def full_event(event: WerewolfEvent, free_text: bool) -> str:
         role_phrase = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {role_phrase}."
     if event.kind == DEDUCTION_EVENT:
-        return f"You have noted: {', '.join(thoughts(event.word))}."
+        return f"You have noted: {', '.join(clauses(event.word))}."
     sentences = {
         "vote": f"{actor} votes for {target}." if target else f"{actor} abstains.",
         "propose": f"{actor} proposes to kill {target}.",
@@ -221,7 +221,7 @@ def full_event(event: WerewolfEvent, free_text: bool) -> str:
     return sentences[event.kind]
 
 
-def thoughts(deduction_text: str) -> tuple[str, ...]:
+def clauses(deduction_text: str) -> tuple[str, ...]:
     """Return the guesses of a deduction in normal form as clauses."""
     return tuple(
         f"{g.name} is {_role_phrase(g.role)} ({g.confidence})" if g.role else f"{g.name} unknown"
@@ -244,7 +244,7 @@ def _whisper_sentence(phrase: str) -> str:
     return f"wants to kill {word}." if verb == "kill" else f"will claim to be {_role_phrase(word)}."
 
 
-def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
+def full_question(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
     """Return the question to a player."""
     question = {
         "propose": "Whom do you propose to kill?",
@@ -439,13 +439,14 @@ class WerewolfPlay(PaintedPlay):
         is_note = position.is_deducing and bool(question)
         if rules.brief:
             words = [role_text] if is_first else []
-            words += [*map(brief_event, news), *([question] if question else [])]
+            words += [*map(brief_event_text, news), *([question] if question else [])]
             words += position.legal_names(seat) if is_note else ()  # the players to deduce
             return Observation(prompt=" ".join(words) or ".", key=key, note=is_note)
         free_text = rules.setup.speech == "text"
         sentences = [full_first_prompt(position, seat)] if is_first else []
-        sentences += ["\n".join(full_event(event, free_text) for event in news)] if news else []
-        ask = full_ask(position, seat, self.legal(seat)) if question else ""
+        news_text = "\n".join(full_event_text(event, free_text) for event in news)
+        sentences += [news_text] if news else []
+        ask = full_question(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
         return Observation(prompt=prompt, ask=ask, key=key, note=is_note)
 
@@ -573,7 +574,7 @@ class WerewolfPlay(PaintedPlay):
 
 def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
     texts = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
-    return [f"{name_of(player)}: {', '.join(thoughts(texts[player]))}" for player in sorted(texts)]
+    return [f"{name_of(player)}: {', '.join(clauses(texts[player]))}" for player in sorted(texts)]
 
 
 def _time_of_day(position: WerewolfPosition, seat: int | None) -> str:
@@ -618,7 +619,7 @@ def _message(position: WerewolfPosition, event: WerewolfEvent, free_text: bool) 
     if event.kind == "say":
         place = event.actor
         return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
-    sentence = full_event(event, free_text)
+    sentence = full_event_text(event, free_text)
     if event.audience is None:
         return TimelineMessage("all are told", sentence)
     actor = name_of(event.actor)

@@ -28,8 +28,8 @@ class RpsSpockLizard(SimultaneousChoice):
     Against an opponent that chooses with probabilities p the best response value is
         max over a of  sum of p over the two that a beats - sum of p over the two that beat a
     This value is 1/3 against the equilibrium of rock, paper and scissors, and also if one word is
-    added: with Spock, rock is dominated; lizard itself is dominated. Other mixtures lose less: at
-    least 1/9 with the three words, 1/15 if Spock is added. A constant word loses 1.
+    added: with Spock, rock is dominated; lizard itself is dominated. Other mixtures lose less, at
+    least 1/9 with the three words and 1/15 if Spock is added. A constant word loses 1.
     Pitfalls: in self-play the policy gradient circles around the equilibrium, as in
     ``rock_paper_scissors``. Spock beats rock and shares letters with it, so an embedding of letters
     treats the two as similar.

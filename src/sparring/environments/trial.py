@@ -74,7 +74,7 @@ class TrialPlay(CombinedPlay):
     def due(self) -> tuple[int, ...]:
         if self.is_over:
             return ()
-        return tuple(sorted(self.rules.carry_seats)) if self.is_reflecting else super().due()
+        return tuple(sorted(self.rules.carriers)) if self.is_reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the legal actions of the attempt; None if any text is legal, as for a note."""
@@ -100,15 +100,14 @@ class TrialPlay(CombinedPlay):
             key = f"{self.keys[seat]}{self.last_turns.get(seat, '')}{news}|{REFLECT}"
             return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         is_new_attempt = self.attempt > 0 and seat not in self.replied_seats
-        keeps_conversation = seat in rules.carry_seats and rules.memory == "all"
+        keeps_conversation = seat in rules.carriers and rules.memory == "all"
         observation = self.play.observe(seat)
         if is_new_attempt and keeps_conversation and rules.omitted_rules:
             text = observation.prompt.removeprefix(rules.omitted_rules).strip()
             observation = observation._replace(prompt=join_texts([NEXT_ATTEMPT_TEXT, text], False))
         fresh = (is_new_attempt or observation.fresh) and not keeps_conversation
         observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
-        earlier_key = self.keys[seat] if seat in rules.carry_seats else ""
-        key = f"{earlier_key}{observation.key}"
+        key = f"{self.keys[seat]}{observation.key}" if seat in rules.carriers else observation.key
         return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
@@ -161,11 +160,11 @@ class TrialPlay(CombinedPlay):
 
     def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
-        has_won = any(results[seat] > 0 for seat in rules.carry_seats)
+        has_won = any(results[seat] > 0 for seat in rules.carriers)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and has_won):
             self.is_over = True
             return
-        for seat in rules.carry_seats:
+        for seat in rules.carriers:
             text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
             self.news[seat] = join_texts([self.news.get(seat, ""), text], rules.brief)
             if not rules.reflect:
@@ -188,7 +187,7 @@ class TrialPlay(CombinedPlay):
         return copy
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, sees_attempts = self.rules, seat is None or seat in self.rules.carry_seats
+        rules, sees_attempts = self.rules, seat is None or seat in self.rules.carriers
         if sees_attempts:
             note = "notes are due" if self.is_reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
@@ -213,7 +212,7 @@ class TrialPlay(CombinedPlay):
 
     def described(self, seat: int | None) -> str:
         rules, text = self.rules, super().described(seat)
-        if seat is not None and seat not in rules.carry_seats:
+        if seat is not None and seat not in rules.carriers:
             return OVER_TEXT if self.is_reflecting else text
         parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", text]
         if self.is_reflecting:
@@ -286,9 +285,9 @@ class Trial(CombinedEnvironment):
     def __post_init__(self) -> None:
         super().__init__("trial", inner_of("trial", self.environment))
         inner, attempts = self.inner, self.attempts
-        self.carry_seats = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
+        self.carriers = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
         self.omitted_rules = "" if self.retell else _rules_of(inner)
-        num_notes = (attempts - 1) * len(self.carry_seats) if self.reflect else 0
+        num_notes = (attempts - 1) * len(self.carriers) if self.reflect else 0
         self.notes = num_notes > 0 or inner.notes
         self.max_turns = attempts * inner.max_turns + num_notes
         bounds = (inner.min_utility, inner.max_utility)

@@ -98,9 +98,8 @@ def adaptation(
     if trials < MIN_TRIALS:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500.")
     results = list[AdaptationRow]()
-    for seat in trial.carry_seats:
-        role, rows = trial.roles[seat], list[AdaptationRow]()
-        returns_by_opponent = dict[str, FloatArray]()
+    for seat in trial.carriers:
+        role, all_returns, rows = trial.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
         for name, opponent in opponents.items():
             trial_stream = stream.child(name)
             specs = [
@@ -108,7 +107,7 @@ def adaptation(
             ]
             agents = {AGENT: agent, OPPONENT: opponent.agent}
             episodes = within_context(play_teams(specs, agents, in_flight=in_flight))
-            returns_by_opponent[name] = _trial_returns(starts.game, episodes, seat, trial.attempts)
+            all_returns[name] = _trial_returns(starts.game, episodes, seat, trial.attempts)
             num_forfeits = sum(episode.forfeited_by == seat for episode in episodes)
             forfeit_share = num_forfeits / max(len(episodes), 1)
             rows.append(
@@ -116,7 +115,7 @@ def adaptation(
                     role,
                     name,
                     opponent.trained,
-                    {name: returns_by_opponent[name]},
+                    {name: all_returns[name]},
                     {name: 1.0},
                     forfeit_share,
                     level,
@@ -133,9 +132,7 @@ def adaptation(
             if total_weight:
                 weights = {name: weight / total_weight for name, weight in pool_weights.items()}
                 forfeit_share = sum(weights.get(row.opponent, 0.0) * row.forfeits for row in rows)
-                results.append(
-                    _row(role, "", trained, returns_by_opponent, weights, forfeit_share, level)
-                )
+                results.append(_row(role, "", trained, all_returns, weights, forfeit_share, level))
     return results
 
 

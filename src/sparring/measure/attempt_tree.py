@@ -303,7 +303,7 @@ def attempt_returns(
     if rules.notes:
         raise GameError("exact returns need attempts without notes, as notes may be any text.")
     seat = rules.roles.index(role)
-    winners = rules.carry_seats if rules.stop_on_win else ()
+    winners = rules.carriers if rules.stop_on_win else ()
     tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
     walk = _ReturnWalk(rules, seat, tree.root, limit)
     with environment_call(rules.inner):

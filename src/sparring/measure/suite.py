@@ -540,9 +540,7 @@ def figures(
     )
     if game.num_seats == 1 or row.oracle is not None:
         num_successes = sum(
-            count
-            for value, count in counts["returns"].items()
-            if is_highest_payoff(game, float(value))
+            num for value, num in counts["returns"].items() if is_highest_payoff(game, float(value))
         )
         result["success"] = as_data(wilson_interval(num_successes, games, level=level))
     if row.oracle is not None:

@@ -142,9 +142,7 @@ def score_table(table: Rows, answer: Rows, columns: int) -> TableScore:
         precision=precision,
         recall=recall,
         non_key_f1=_harmonic_mean(non_key_precision, non_key_recall),
-        row_f1=_harmonic_mean(
-            _ratio(num_right_rows, len(answer)), _ratio(num_right_rows, len(table))
-        ),
+        row_f1=_harmonic_mean(*(_ratio(num_right_rows, len(rows)) for rows in (answer, table))),
         success=float(num_right_rows == len(table) == len(answer)),
     )
 

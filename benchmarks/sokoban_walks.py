@@ -24,7 +24,7 @@ from sparring.api.cells import by_seed
 from sparring.api.load import load_run
 from sparring.core.records import PUBLISHED
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
-from sparring.measure.matches import succeeded
+from sparring.measure.matches import is_highest_payoff
 from sparring.play.replay import final_play
 from sparring.run.events import METRICS, read_figures
 from studies.common.study import load
@@ -59,7 +59,7 @@ def episode_walk(game, episode):
         best, moves_after = moves_left(play.table)
     moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
     back = [OPPOSITE.get(after) == before for before, after in pairwise(moves)]
-    if succeeded(game, episode.returns[0]):
+    if is_highest_payoff(game, episode.returns[0]):
         end = "solved"
     elif episode.forfeited_by is not None:
         end = "an illegal reply"

@@ -18,7 +18,7 @@ from sparring.core.records import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import another_bank
-from sparring.measure.oracle_regret import Judge, measured_regret
+from sparring.measure.oracle_regret import Judge, measure_regret
 from sparring.methods.oracles.planning import planning
 from sparring.play.players.base import Agent
 from sparring.play.players.scheduler import scheduler
@@ -95,7 +95,7 @@ def _measure_lead(
         for figures_of_episode in figures_of_episodes
     ]
     turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
-    verdict_figures = measured_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
+    verdict_figures = measure_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
     return {
         **{
             name: _mean([figures_of_episode[name][0] for figures_of_episode in figures_of_episodes])

@@ -21,9 +21,9 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.credit_lab import (
     GradientLayout,
+    advantage_per_turn,
     bind_estimator,
     bind_reward,
-    per_turn,
     with_reward,
 )
 from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
@@ -74,7 +74,7 @@ def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> l
         credit = estimator(credit_episodes.turns, state)
         state = credit.state
         layout = GradientLayout.of(credit_episodes, policy)
-        gradient = layout.total(layout.gradients(per_turn(credit, credit_episodes.turns)))
+        gradient = layout.total(layout.gradients(advantage_per_turn(credit, credit_episodes.turns)))
         policy = stepped(policy, inputs["rate"] * gradient)
     returns.append(float(exact_values(states, policy.rows).returns[0]))
     return returns

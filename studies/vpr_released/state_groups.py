@@ -32,7 +32,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban.solver import solutions
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.initial_states import SeenInitialStates, Starts, measured_starts
-from sparring.measure.matches import AGENT, match_spec, succeeded
+from sparring.measure.matches import AGENT, is_highest_payoff, match_spec
 from sparring.play.replay import final_play
 from sparring.play.team import play_teams
 from sparring.run.events import METRICS, read_figures
@@ -188,7 +188,8 @@ def _measure_policy(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
     """Return a policy's share of solved games and its completion."""
     episodes, game = play_starts(starts, agent, plays), starts.game
     return {
-        "success": sum(succeeded(game, episode.returns[0]) for episode in episodes) / len(episodes),
+        "success": sum(is_highest_payoff(game, episode.returns[0]) for episode in episodes)
+        / len(episodes),
         "completion": sum(completion(game, episode) for episode in episodes) / len(episodes),
         "illegal": sum(episode.forfeited_by is not None for episode in episodes) / len(episodes),
         "decisions": sum(len(episode.turns) for episode in episodes) / len(episodes),

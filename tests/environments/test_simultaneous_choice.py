@@ -99,4 +99,4 @@ def test_minimax_mixtures_of_the_first_moves_match_the_docs(num_moves, expected,
     assert expected is None or mixture == pytest.approx(np.array(expected))
     docs_page = (Path(__file__).parents[2] / "docs" / "sla.md").read_text(encoding="utf-8")
     assert "has 1/9 (rock 1/3, paper 4/9, scissors 2/9)" in docs_page
-    assert "1/9 for the three and 1/15 with Spock" in rps_spock_lizard.__doc__
+    assert "1/9 with the three words and 1/15 if Spock is added" in rps_spock_lizard.__doc__

@@ -18,7 +18,7 @@ from sparring.environments.openspiel.solvers import average_policy
 from sparring.environments.trial import Trial
 from sparring.measure import attempt_tree
 from sparring.measure.attempt_tree import adaptation_ceiling, attempt_returns, ceiling_or_reason
-from sparring.measure.exploitability import best_response_values, from_table, query_policy
+from sparring.measure.exploitability import best_response_values, query_policy, scorer_from_table
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
@@ -494,7 +494,7 @@ def test_best_and_fixed_returns_equal_those_of_the_game_tree(game):
     states = enumerate_info_states(rules)
     rows = [
         query_policy(scorer, states)[0]
-        for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))
+        for scorer in (UniformScorer(), scorer_from_table(states, average_policy(rules, "cfr", 30)))
     ]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}

@@ -14,12 +14,12 @@ from sparring.measure.credit_lab import (
     GradientLayout,
     GradientProducts,
     LabPlan,
+    advantage_per_turn,
     bind_estimator,
     estimator_names,
     figures,
     judgements_of,
-    paired_products,
-    per_turn,
+    subtract_controls,
 )
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import (
@@ -296,7 +296,7 @@ def test_slicing_and_tiling_keep_trajectories_separate():
 def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
     turns = replace(slice_turns(kuhn.counted_turns.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
     credit = Credit(advantages=np.array([1.0, 2.0, 3.0, 4.0, 8.0]), level="token")
-    assert per_turn(credit, turns).tolist() == [1.5, 0.0, 5.0]
+    assert advantage_per_turn(credit, turns).tolist() == [1.5, 0.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_control_variates_keep_the_mean_and_reduce_the_noise():
     control, unrelated = exact_gradient + noise, rng.normal(size=(50, 3))
     gradients = 1.3 * exact_gradient + 2.0 * noise + residual
     layout = dense_layout(50, 3)
-    paired = paired_products(
+    paired = subtract_controls(
         layout, gradients.ravel(), exact_gradient, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
     )
     without_control = products(gradients, exact_gradient)

@@ -13,7 +13,7 @@ from sparring.core.records import snapshot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
-from sparring.measure.exact_figures import ChooserScorer, base_game, exact_figures_of, on_base_game
+from sparring.measure.exact_figures import ChooserScorer, base_game, exact_figures_of, policy_in_base_game
 from sparring.measure.exploitability import history_reach, nash_conv, query_policy
 from sparring.measure.info_states import Query, TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
@@ -204,10 +204,10 @@ def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
 def test_with_one_candidate_the_policy_has_the_proposers_bias():
     game = game_of("rock_paper_scissors", count=1, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
     states = enumerate_info_states(base_game(game))
-    rows, _ = query_policy(on_base_game(game, UniformScorer()), states)
+    rows, _ = query_policy(policy_in_base_game(game, UniformScorer()), states)
     assert rows[0] == pytest.approx([0.6, 0.3, 0.1])
     two_candidates = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
-    rows, _ = query_policy(on_base_game(two_candidates, ConstantChooser(action="scissors")), states)
+    rows, _ = query_policy(policy_in_base_game(two_candidates, ConstantChooser(action="scissors")), states)
     not_shown = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown, then the first of a random order
     assert rows[1] == pytest.approx([not_shown / 2, not_shown / 2, 1 - not_shown], abs=1e-5)
 
@@ -290,14 +290,14 @@ def test_replies_that_are_no_number_are_illegal_mass():
 def test_actions_never_proposed_are_never_played():
     game = game_of("kuhn_poker", proposals={"bet": 1.0})
     states = enumerate_info_states(base_game(game))
-    rows, _ = query_policy(on_base_game(game, ChooserByMemory()), states)
+    rows, _ = query_policy(policy_in_base_game(game, ChooserByMemory()), states)
     for query, row in zip(states.queries, rows, strict=True):
         assert row == pytest.approx([0.5, 0.5] if "pass" in query.actions else [0.0, 1.0])
 
 
 def test_other_games_and_their_policies_are_unchanged():
     game, policy = make_game("kuhn_poker"), UniformScorer()
-    assert base_game(game) is game and on_base_game(game, policy) is policy
+    assert base_game(game) is game and policy_in_base_game(game, policy) is policy
 
 
 def test_earlier_decisions_must_exist_and_be_few_enough(monkeypatch):

@@ -7,7 +7,7 @@ from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.matches import play_matches
-from sparring.measure.oracle_regret import BUDGET, Judge, measured_regret, without_faults
+from sparring.measure.oracle_regret import BUDGET, Judge, measure_regret, without_faults
 from sparring.play.players.base import TextAgent
 
 
@@ -238,5 +238,5 @@ def test_an_oracle_that_does_not_cover_the_game_is_refused():
 
 
 def test_no_games_have_no_regret():
-    result = measured_regret(nim_game(1, 2), [], "agent", Judge(oracle=bind_plugin("oracles", "minimax")))
+    result = measure_regret(nim_game(1, 2), [], "agent", Judge(oracle=bind_plugin("oracles", "minimax")))
     assert (result.turns, result.judged, result.judged_share, result.regret) == (0, 0, 0.0, None)

@@ -50,7 +50,7 @@ def divide_items(
 def split_payoffs(
     scenario: Scenario, claims: tuple[Counts, Counts], total: int, over: Over
 ) -> tuple[float, float]:
-    """Return the payoffs of seats 0 and 1: the worth of their items over ``total``."""
+    """Return the payoffs of seats 0 and 1: the worth of their items divided by ``total``."""
     first, second = (
         sum(units * value for units, value in zip(items, values, strict=True)) / total
         for items, values in zip(
@@ -63,7 +63,7 @@ def split_payoffs(
 def are_opposed(values_0: Counts, values_1: Counts) -> bool:
     """Return whether two seats rank the kinds of items in opposite order, without ties."""
     pairs = itertools.combinations(zip(values_0, values_1, strict=True), 2)
-    return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
+    return all((a0 - b0) * (a1 - b1) < 0 for (a0, a1), (b0, b1) in pairs)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,7 +72,7 @@ class PoolSplit(Bank):
 
     What: a pool of books, hats and balls is worth ``total`` to each seat, as in ``bargain``. Each
     seat knows only its own values and claims a number per kind, such as "2 0 1". No seat has to
-    accept: each gets its claim. If the claims to a kind exceed its items, the seats share this kind
+    agree: each gets its claim. If the claims to a kind exceed its items, the seats share this kind
     in proportion to their claims.
     When to use: to study mixed motives in text. If each seat leaves the items that it values
     little, the pool is worth more to both. With ``over: share`` a seat never loses by claiming
@@ -139,7 +139,7 @@ class PoolSplit(Bank):
         self.brief = self.style == "brief"
 
     def start(self, number: int) -> Scenario:
-        """Return scenario ``number``, or the first opposed one of ``number`` + 100,000 k."""
+        """Return scenario ``number``, or in steps of 100,000 the next one with opposed values."""
         scenarios = map(self.source.scenario, itertools.count(number, MAX_SCENARIOS))
         return next(
             scenario
@@ -176,7 +176,7 @@ class SplitPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """The worth of each seat's items to it, as a share of the pool's worth."""
+        """The worth of each seat's items at its own values, as a share of the pool's worth."""
         if not self.claims:
             return (0.0, 0.0)
         first, second = self.claims

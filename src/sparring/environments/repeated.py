@@ -22,7 +22,7 @@ from sparring.environments.combining import (
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
-MAX_DRAWN = 6  # largest number of earlier plays in a picture
+MAX_PLAYS = 6  # largest number of earlier plays
 RESULTS = ("minus", "zero", "plus")  # words for results, in brief style
 
 
@@ -31,7 +31,7 @@ class RepeatedEnvironment(CombinedEnvironment):
     """Several plays of an environment in a row, with the same seats and continuing conversations.
 
     What: each play has a new initial state and new chance. The first prompt of a play begins with
-    the end and the payoff of the previous play. The conversations continue.
+    the end and the payoff of the previous play.
     When to use: to learn about an opponent over several plays, and for repeated games.
     Mathematics:
         return of a seat = sum over plays of its return
@@ -86,8 +86,8 @@ class RepeatedPlay(CombinedPlay):
         self.stream, self.number = stream, 0
         self.earlier_plays: tuple[Any, ...] = ()
         self.past_returns = (0.0,) * rules.num_seats
-        self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier plays
-        self.last_turns: dict[int, str] = {}  # information state and reply of each seat's turn
+        self.keys = ("",) * rules.num_seats  # what each seat knows of earlier plays
+        self.last_turns: dict[int, str] = {}  # seat -> information state and reply of its turn
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -99,8 +99,7 @@ class RepeatedPlay(CombinedPlay):
         super().step(replies)
         self.last_turns = {**self.last_turns, **key_parts}
         while self.play.done and self.number + 1 < self.rules.rounds:
-            results = tuple(self.play.returns)
-            for seat, payoff in enumerate(results):
+            for seat, payoff in enumerate(tuple(self.play.returns)):
                 text = result_text(self.play, seat, payoff, self.rules.brief)
                 self.news[seat] = join_texts([self.news.get(seat, ""), text], self.rules.brief)
                 self.last_turns[seat] = f"{self.last_turns.get(seat, '')}{text}|"
@@ -123,17 +122,16 @@ class RepeatedPlay(CombinedPlay):
         super().paint(canvas, seat)
         if self.earlier_plays:
             heading(canvas, "Plays before")
-            messages = finished_plays(self.earlier_plays, self.rules.roles, seat, "play", MAX_DRAWN)
-            timeline(canvas, messages, most=MAX_DRAWN, lines=2)
+            messages = finished_plays(self.earlier_plays, self.rules.roles, seat, "play", MAX_PLAYS)
+            timeline(canvas, messages, most=MAX_PLAYS, lines=2)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        results = [
-            (role, self.past_returns[player])
+        payoffs = ", ".join(
+            f"{role} {self.past_returns[player]:+g}"
             for player, role in enumerate(roles)
             if seat in (None, player)
-        ]
-        payoffs = ", ".join(f"{role} {value:+g}" for role, value in results)
+        )
         earlier_text = f" From the plays before: {payoffs}." if self.earlier_plays else ""
         title = f"Play {self.number + 1} of {self.rules.rounds}."
         return f"{title} {super().described(seat)}{earlier_text}"

@@ -80,15 +80,15 @@ class DilemmaTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the choices of all finished rounds; for seat 0 also its choice in this round."""
-        parts = [*map(_choice_letters, self.finished_rounds()), *self._open_choice(seat)]
+        parts = [*map(_choice_letters, self.finished_rounds()), *self._current_choice(seat)]
         return f"{seat}: {'/'.join(parts)}"
 
     def view(self, seat: int) -> str:
         """Return the round's number, the last choices, and for seat 0 its current choice."""
-        parts = [*map(_choice_letters, self.finished_rounds()[-1:]), *self._open_choice(seat)]
+        parts = [*map(_choice_letters, self.finished_rounds()[-1:]), *self._current_choice(seat)]
         return f"round {len(self.moves) // 2 + 1}: {'/'.join(parts)}"
 
-    def _open_choice(self, seat: int) -> list[str]:
+    def _current_choice(self, seat: int) -> list[str]:
         return [_choice_letters(self.moves[-1:])] if seat == 0 and len(self.moves) % 2 else []
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ def _choice_letters(choices: tuple[int, ...]) -> str:
 
 
 def rules(options: DilemmaOptions) -> Rules:
-    """Return the payoffs and the number of turns of the game, and its first table."""
+    """Return the numbers of actions and turns, the bounds of payoffs, and the first table."""
     cooperate_payoffs = (options.reward, options.sucker)
     defect_payoffs = (options.temptation, options.punishment)
     return Rules(
@@ -237,10 +237,10 @@ class RepeatedDilemma(Game):
             pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
             round_rows.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
         table(canvas, round_rows)
-        if text := self._open_choice(state, seat):
+        if text := self._choice_sentence(state, seat):
             paragraph(canvas, text)
 
-    def _open_choice(self, state: State, seat: int | None) -> str:
+    def _choice_sentence(self, state: State, seat: int | None) -> str:
         """Return seat 0's choice in the current round as a sentence; "" if seat 1 reads."""
         moves = state.table.moves
         if len(moves) % 2 == 0 or seat == 1:
@@ -248,18 +248,18 @@ class RepeatedDilemma(Game):
         return f"In round {len(moves) // 2 + 1} {self.roles[0]} chose {ACTIONS[moves[-1]]}."
 
     def describe(self, state: State, seat: int | None) -> str:
-        rounds = (
+        round_texts = (
             f"round {number}: {ACTIONS[first]} and {ACTIONS[second]}"
             for number, (first, second) in enumerate(state.table.finished_rounds(), start=1)
         )
-        round_rows = "; ".join(rounds)
+        choice_text = "; ".join(round_texts)
         points = ", ".join(
             f"{role} {value:g}" for role, value in zip(self.roles, state.returns, strict=True)
         )
         parts = (
             self.due_text(state),
-            f"Choices of row and column: {round_rows}." if round_rows else "No round has ended.",
-            self._open_choice(state, seat),
+            f"Choices of row and column: {choice_text}." if choice_text else "No round has ended.",
+            self._choice_sentence(state, seat),
             f"Points: {points}.",
         )
         return " ".join(part for part in parts if part)

@@ -16,7 +16,7 @@ Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
 
 REPLY = "Please reply with exactly one legal action, for example:"
-# for replies with more than the action, such as tags
+# used in place of REPLY if a reply also holds other text, such as tags
 CHOOSE = "Choose exactly one legal action, for example:"
 
 # an action word is not part of a word, a hyphenated word or a number, and has no minus sign
@@ -53,10 +53,10 @@ def in_quotation_marks(text: str) -> str:
 class ReplyParser:
     """Finds action words in free text, and ignores case if that is unambiguous.
 
-    A reply that is an action word is that action. In a reply with answer marks ("Final answer:
-    bet", "my move is bet", "<answer>bet", "boxed{bet}") only the word after the last mark counts; a
-    few words such as "I play" may stand between. Without a mark the last bracketed or emphasised
-    action word counts ("[bet]", "**bet**", "action bet"), otherwise the last action word. "abet"
+    A reply that is exactly an action word means this action. In a reply with answer marks ("Final
+    answer: bet", "my move is bet", "<answer>bet", "boxed{bet}") only the word after the last mark
+    counts; a few words such as "I play" may come first. Without a mark the last bracketed or
+    emphasised action word counts ("[bet]", "**bet**", "action bet"), otherwise the last one. "abet"
     does not contain "bet". Time is linear in the length of the reply, as every repetition in the
     patterns matches in one way only.
     """
@@ -82,11 +82,11 @@ class ReplyParser:
         return after_mark, in_brackets, any_word
 
     def knows(self, word: str) -> bool:
-        """Return whether ``word`` is an action word, with equal upper and lower case."""
+        """Return whether ``word`` is exactly an action word; upper and lower case count."""
         return word in self._exact
 
     def word(self, reply: str) -> str | None:
-        """Return the action word that equals ``reply`` in upper or lower case, or None."""
+        """Return the action word that equals ``reply`` without regard to case, or None."""
         text = reply.strip()
         return text if text in self._exact else self._by_lower.get(text.lower())
 

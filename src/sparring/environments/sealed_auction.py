@@ -29,8 +29,8 @@ class SealedAuction(Bank):
     With ``price: second`` the bid v is dominant (Vickrey). With ``price: first``, continuous values
     uniform on [0, V] and n bidders, the equilibrium bid is
         v (n - 1) / n
-    Pitfalls: in first-price auctions uniformly random bids lose money, as they exceed the value,
-    and the constant bid 0 is better. ``max_utility`` is reached only at price 0.
+    Pitfalls: in first-price auctions uniformly random bids lose money on average, because many
+    exceed the value. Always bidding 0 is better. ``max_utility`` is reached only at price 0.
     Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
     Verified by: tests/environments/test_sealed_auction.py.
 
@@ -40,7 +40,7 @@ class SealedAuction(Bank):
         price: price for the winner: "first" (default), its own bid; "second", the second largest.
         deals: number of value tuples in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31. Another bank has other deals from the same
-            distribution, so banks of small auctions share some deals.
+            distribution; banks of small auctions share some deals.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
@@ -96,7 +96,7 @@ class Auction(PaintedPlay):
 
     @property
     def winner(self) -> int:
-        """The seat with the largest bid; a random one if several seats bid it."""
+        """The seat with the largest bid; a random one of several such seats."""
         leaders = [seat for seat, bid in enumerate(self.bids) if bid == max(self.bids)]
         return leaders[self.stream.child("lot").integer(0, len(leaders))]
 

@@ -38,7 +38,7 @@ class SignallingTable(SignallingOptions, Table):
     """A position: the colour, -1 before the draw, and the action ids so far."""
 
     colour: int = -1
-    moves: tuple[int, ...] = ()  # an id is a signal, a guess (after all signals) or "ask" (last)
+    moves: tuple[int, ...] = ()  # the ids of signals come first, then guesses, then "ask"
 
     @property
     def ask(self) -> int:
@@ -46,7 +46,7 @@ class SignallingTable(SignallingOptions, Table):
         return self.signals + self.types
 
     @property
-    def num_asked(self) -> int:
+    def num_questions(self) -> int:
         """Number of times that the receiver asked."""
         return self.moves.count(self.ask)
 
@@ -62,7 +62,7 @@ class SignallingTable(SignallingOptions, Table):
         """Return the signals, or the guesses and, while questions remain, "ask"."""
         if len(self.moves) % 2 == SENDER:
             return list(range(self.signals))
-        return list(range(self.signals, self.ask + (self.num_asked < self.rounds)))
+        return list(range(self.signals, self.ask + (self.num_questions < self.rounds)))
 
     def draws(self) -> range:
         return range(self.types)
@@ -78,7 +78,7 @@ class SignallingTable(SignallingOptions, Table):
             return [0.0, 0.0]
         is_right = self.moves[-1] - self.signals == self.colour
         bonus = self.bonus * (self.moves[0] == self.colour)
-        return [is_right - self.cost * self.num_asked + bonus] * 2
+        return [is_right - self.cost * self.num_questions + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
         if player < 0:
@@ -96,7 +96,7 @@ class SignallingTable(SignallingOptions, Table):
         """Return the number of questions; for the sender the colour, else the last signal."""
         signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
         word = self._colour_name() if seat == SENDER else "".join(signals[-1:])
-        return f"{word} asked {self.num_asked}"
+        return f"{word} asked {self.num_questions}"
 
     def _colour_name(self) -> str:
         return TYPES[self.colour] if self.colour >= 0 else ""
@@ -107,7 +107,7 @@ class SignallingTable(SignallingOptions, Table):
 
 
 def rules(options: SignallingOptions) -> Rules:
-    """Return the payoffs and the number of turns of the game, and its first table."""
+    """Return the numbers of actions and turns, the bounds of payoffs, and the first table."""
     return Rules(
         opening=SignallingTable(**asdict(options)),
         actions=options.signals + options.types + 1,

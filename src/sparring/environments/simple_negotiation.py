@@ -20,7 +20,7 @@ RESOURCES = ("wood", "gold")
 UNITS = 10  # units of each resource that each seat holds at the start
 VALUES = ((5, 15), (10, 10), (15, 5))  # possible worth of one wood and of one gold to a seat
 FIXED_VALUES = (0, 2)  # with values="fixed", the indices in VALUES of seat 0 and seat 1
-# all goods are worth 400 to a seat, its own goods 200, and the other seat keeps at least one unit
+# all goods are worth 400 to a seat and its first goods 200; the other seat keeps one unit, worth 5
 MAX_GAIN = 195.0
 ACCEPT, DENY = 0, 1
 
@@ -114,8 +114,8 @@ class NegotiationTable(Table):
 
     def gains(self) -> tuple[int, int]:
         """Return the gain in worth of each seat's goods since the start."""
-        start = [UNITS * sum(VALUES[entry]) for entry in self.values]
-        return self.worth(0) - start[0], self.worth(1) - start[1]
+        first, second = (UNITS * sum(VALUES[entry]) for entry in self.values)
+        return self.worth(0) - first, self.worth(1) - second
 
     def after(self, index: int) -> NegotiationTable:
         if len(self.values) < 2:
@@ -125,7 +125,7 @@ class NegotiationTable(Table):
             offer = offers(self.largest)[index - DENY - 1] if index > DENY else None
             return replace(self, offer=offer, actions=actions, last_payment=(0, 0))
         resource, give, ask = self.offer
-        # goods of the proposer, which is the other seat
+        # change of (wood, gold) of the proposer, the other seat; then of seat 0
         change = (ask, -give) if resource else (-give, ask)
         if self.seat == 0:
             change = (-change[0], -change[1])
@@ -175,20 +175,20 @@ class NegotiationTable(Table):
 
 
 def rules(options: NegotiationOptions) -> Rules:
-    """Return the payoffs and the number of turns of the game, and its first table."""
+    """Return the numbers of actions and turns, the bounds of payoffs, and the first table."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
-    is_sign, is_drawn = outcome == "sign", options.values == "drawn"
-    bound = 1.0 if is_sign else MAX_GAIN
+    pays_sign, draws_values = outcome == "sign", options.values == "drawn"
+    bound = 1.0 if pays_sign else MAX_GAIN
     return Rules(
-        opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED_VALUES),
+        opening=NegotiationTable(turns, largest, outcome, () if draws_values else FIXED_VALUES),
         actions=DENY + 1 + len(offers(largest)),
-        outcomes=len(VALUES) if is_drawn else 0,
+        outcomes=len(VALUES) if draws_values else 0,
         length=turns,
         least=-bound,
         most=bound,
-        utility="zero_sum" if is_sign else "general_sum",
-        hidden=is_drawn,
-        stepwise=not is_sign,
+        utility="zero_sum" if pays_sign else "general_sum",
+        hidden=draws_values,
+        stepwise=not pays_sign,
     )
 
 
@@ -211,8 +211,8 @@ AIMS = {
 class SimpleNegotiation(Game):
     """Simple negotiation for 2 seats: they trade wood for gold, which they value differently.
 
-    Each seat starts with 10 wood and 10 gold. An offer is illegal if a seat lacks the goods for it,
-    and so is "accept" without an offer.
+    Each seat starts with 10 wood and 10 gold. An offer is illegal if a seat lacks the goods for it;
+    "accept" is illegal without an offer.
 
     Args:
         turns: number of turns of both seats together, 1 to 100.

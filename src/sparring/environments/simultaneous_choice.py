@@ -43,14 +43,14 @@ class SimultaneousChoice(Environment):
         return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
     def payoff_text(self, left: str, right: str) -> str:
-        """Return the text of a pair's cell in the payoff table of the picture."""
+        """Return the text of a pair of words in the payoff table of the picture."""
         return f"{self.payoff(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
 
     def play(self) -> SimultaneousChoicePlay:
-        """Return a play at its initial state."""
+        """Return a play in its initial state."""
         return SimultaneousChoicePlay(self)
 
     def reset(self, stream: Any) -> SimultaneousChoicePlay:

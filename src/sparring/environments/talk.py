@@ -23,7 +23,7 @@ from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
-SAY, SAYS = "say", "says"  # in brief style: asks for a message; stands before a message
+SAY, SAYS = "say", "says"  # in brief style SAY asks for a message, and SAYS stands before one
 WORDS = ("yes", "no")
 MESSAGE_QUESTION = (
     "Before you act, say something to the other players, in your own words. Do not act yet."
@@ -38,7 +38,7 @@ class Talk(CombinedEnvironment):
     change no payoff.
     When to use: negotiation, coordination and deception around any environment.
     Pitfalls: messages are model text that other seats read. Prompts quote messages as data:
-    truncated at ``limit``, on one line, and in style "full" in quotation marks that the message
+    each is truncated at ``limit`` and on one line; in style "full" it is in quotation marks that it
     cannot close. Messages can be false. All seats read all messages; none are private.
     Verified by: tests/environments/test_combinators.py.
 

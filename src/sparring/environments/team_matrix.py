@@ -58,9 +58,9 @@ class TeamPayoffs(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperExample(TeamPayoffs):
-    """The paper's example: all zeros is the only team equilibrium; all ones is a local one.
+    """The example of Xu et al., 2023: all zeros is the only team equilibrium, all ones a local one.
 
-    If k members of this team and l members of the other team choose one, this team gets
+    If k members of this team and l members of the other team choose "one", this team gets
         k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
     and the negative of the other team's payoff if l = 0.
 
@@ -83,19 +83,19 @@ class PaperExample(TeamPayoffs):
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
     def summary_of(self, choices: Choices) -> int:
-        """Return the number of members that chose one."""
+        """Return the number of members that chose "one"."""
         return sum(choices)
 
     def payoff(self, own_summary: int, other_summary: int) -> float:
         """Return a team's payoff."""
         if (own_summary and other_summary) or own_summary == other_summary:
             return float(own_summary - other_summary)
-        num_ones = other_summary or own_summary  # number of ones in the team that is not all zeros
+        num_ones = other_summary or own_summary  # one of the two is 0
         payoff = self.prize if num_ones == self.members else self.eps * num_ones
         return payoff if own_summary == 0 else -payoff
 
     def summary_text(self, summary: int) -> str:
-        """Return the number of members that chose one, as text."""
+        """Return the number of members that chose "one", as text."""
         return f"{summary} of {self.members} one"
 
     def text(self) -> str:
@@ -193,9 +193,9 @@ class SeekAttackDefend(TeamPayoffs):
         own_gain = self._net_gain(own_summary, other_summary)
         return own_gain - self._net_gain(other_summary, own_summary)
 
-    def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
+    def _net_gain(self, team: TeamCount, other_team: TeamCount) -> float:
         """Return a team's gain after the other team's attack, minus the cost of its attackers."""
-        loses_gain = other.attackers >= self.force and not team.is_defended
+        loses_gain = other_team.attackers >= self.force and not team.is_defended
         return (0.0 if loses_gain else team.gain) - self.cost * team.attackers
 
     def summary_text(self, summary: TeamCount) -> str:
@@ -368,7 +368,8 @@ class TeamMatrixPlay(PaintedPlay):
         """Return all choices."""
         own_team, other_team = _team_and_opponent(self.rules, seat)
         if self.rules.brief:
-            own_words, other_words = (" ".join(self._words(t)) for t in (own_team, other_team))
+            own_words = " ".join(self._words(own_team))
+            other_words = " ".join(self._words(other_team))
             return f"we {own_words} they {other_words}"
         parts = (
             f"{role} chose {word}"

@@ -28,7 +28,7 @@ class TicTacToe(Game):
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: ``start`` repeats a cell, names no cell, or ends the game.
+        ConfigError: ``start`` repeats a cell, has a word that is no cell, or ends the game.
     """
 
     title = "tictactoe"
@@ -92,18 +92,18 @@ class TicTacToe(Game):
 def _parse_moves(start: str) -> tuple[str, ...]:
     node, moves = load("tic_tac_toe").new_initial_state(), tuple(start.split())
     for number, cell in enumerate(moves):
-        free = [CELLS[index] for index in node.legal_actions()]
-        if cell not in free:
+        free_cells = [CELLS[index] for index in node.legal_actions()]
+        if cell not in free_cells:
             raise ConfigError(
                 f"tic_tac_toe: start={start!r}: move {number + 1}, {cell!r}, is not possible; "
-                f"write one of: {', '.join(free)}."
+                f"write one of: {', '.join(free_cells)}."
             )
         node = node.child(CELLS.index(cell))
         if node.is_terminal():
-            earlier = " ".join(moves[:number])
+            earlier_moves = " ".join(moves[:number])
             raise ConfigError(
                 f"tic_tac_toe: start={start!r}: the game is over after {cell!r}; write fewer "
-                f"moves, such as {earlier!r}."
+                f"moves, such as {earlier_moves!r}."
             )
     return moves
 

@@ -72,14 +72,14 @@ class TinyHanabi(Game):
                     for name, row in zip(ACTIONS, _payoff_square(self, pair), strict=True)
                 ]
                 actions = [event.action for event in state.trail[self.num_seats :]]
-                cell = [(actions[0] + 1, actions[1] + 1)] if state.done else []
-                table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
+                last_cell = [(actions[0] + 1, actions[1] + 1)] if state.done else []
+                table(canvas, [("", *ACTIONS), *rows], marked=last_cell, size=13)
 
     def describe(self, state: State, seat: int | None) -> str:
         hands = zip(self.roles, self._visible_cards(state, seat), strict=True)
-        cards = [f"{role} holds {card}." for role, card in hands if card]
+        card_texts = [f"{role} holds {card}." for role, card in hands if card]
         choices = f"Choices so far: {self.actions_so_far(state)}."
-        texts = [self.due_text(state), *cards, choices, self.payoff_line(state, seat)]
+        texts = [self.due_text(state), *card_texts, choices, self.payoff_line(state, seat)]
         return " ".join(texts).strip()
 
     def revealed(self, state: State) -> str:

@@ -53,9 +53,9 @@ def calculate(expression: str) -> str:
         ToolError: the expression has another form, is too long or too deep, divides by zero, or
             exceeds the bound of numbers.
     """
-    reader = _Reader(_tokens(expression))
-    value = reader.sum(0)
-    if reader.next_token is not None:
+    parser = _ExpressionParser(_tokens(expression))
+    value = parser.parse_sum(0)
+    if parser.next_token is not None:
         raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
     if value.denominator == 1:
         return str(value.numerator)
@@ -78,7 +78,7 @@ def _tokens(expression: str) -> list[str]:
     return tokens
 
 
-class _Reader:
+class _ExpressionParser:
     """A recursive-descent parser that computes the value of an expression."""
 
     def __init__(self, tokens: list[str]) -> None:
@@ -95,36 +95,36 @@ class _Reader:
         self.position += 1
         return token
 
-    def sum(self, depth: int) -> Fraction:
+    def parse_sum(self, depth: int) -> Fraction:
         """Parse products that + and - join."""
-        value = self.product(depth)
+        value = self.parse_product(depth)
         while self.next_token in ("+", "-"):
             sign = self.take()
-            operand = self.product(depth)
+            operand = self.parse_product(depth)
             value = _check_bounds(value + operand if sign == "+" else value - operand)
         return value
 
-    def product(self, depth: int) -> Fraction:
+    def parse_product(self, depth: int) -> Fraction:
         """Parse factors that * and / join."""
-        value = self.factor(depth)
+        value = self.parse_factor(depth)
         while self.next_token in ("*", "/"):
             sign = self.take()
-            operand = self.factor(depth)
+            operand = self.parse_factor(depth)
             if sign == "/" and not operand:
                 raise ToolError("The calculator cannot divide by zero.")
             value = _check_bounds(value * operand if sign == "*" else value / operand)
         return value
 
-    def factor(self, depth: int) -> Fraction:
+    def parse_factor(self, depth: int) -> Fraction:
         """Parse a number, a sign before a factor, or a sum in parentheses."""
         if depth > MAX_DEPTH:
             raise ToolError(f"The expression has more than {MAX_DEPTH} levels.")
         token = self.take()
         if token in ("-", "+"):
-            value = self.factor(depth + 1)
+            value = self.parse_factor(depth + 1)
             return -value if token == "-" else value
         if token == "(":
-            value = self.sum(depth + 1)
+            value = self.parse_sum(depth + 1)
             if self.take() != ")":
                 raise ToolError("A parenthesis is not closed.")
             return value
@@ -195,7 +195,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
 
 
 def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return (tool, argument) of the first call in a reply; argument "" if its tag is open."""
+    """Return (tool, argument) of the first call in a reply; an open tag gives the argument ""."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")

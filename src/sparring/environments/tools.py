@@ -27,8 +27,8 @@ from sparring.environments.toolbox import (
 )
 
 Style = Literal["brief", "full"]
-UNPARSED = "<unread>"  # the action of a reply that is neither a call nor a move
-MAX_BRIEF_NUMBER = 99  # the largest result in brief style
+UNPARSED = "<unread>"  # stands for a reply that is neither a call nor a move
+MAX_BRIEF_NUMBER = 99  # largest result of the calculator in brief style
 
 
 class ToolEnvironment(CombinedEnvironment):
@@ -115,11 +115,11 @@ class ToolPlay(CombinedPlay):
 
     def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
-        # a change replaces the object of a field, so a copy of the play may share it
+        # ``step`` assigns new objects to fields, so copies of a play may share the old ones
         self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
         self.pending_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
         self.informed_seats: tuple[int, ...] = ()  # seats that have seen the tools' description
-        # (call, result) before earlier moves, one tuple per move
+        # for each seat and each earlier move, the (call, result) pairs before the move
         self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
         self.num_calls = (0,) * rules.num_seats
 
@@ -130,7 +130,7 @@ class ToolPlay(CombinedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs so far, minus the cost of calls."""
+        """The payoffs so far, minus the cost of calls."""
         payoffs, cost = super().returns, self.rules.cost
         if not cost:
             return payoffs

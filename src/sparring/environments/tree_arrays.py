@@ -26,14 +26,14 @@ class TreeArrays:
 
 @dataclass(kw_only=True, slots=True)
 class TreeBuilder:
-    """Collects the lists for a ``TreeArrays``, while ``walk`` visits the histories."""
+    """Lists of a ``TreeArrays``, to which ``walk`` adds each history that it visits."""
 
     index_of: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
     examples: list[Node] = field(default_factory=list)
-    # of each history: parent, information state and choice of the parent (-1: chance), probability
+    # for each history: parent, the parent's information state and choice (-1: chance), probability
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
-    terminal: list[int] = field(default_factory=list)
+    terminal: list[int] = field(default_factory=list)  # indices of finished histories
     returns: list[list[float]] = field(default_factory=list)
 
     def visit(
@@ -84,12 +84,12 @@ def walk(game: GameRules, *, max_histories: float = math.inf) -> TreeArrays:
                 "rounds, seats or words."
             )
         stack += reversed(builder.visit(*stack.pop()))
-    parent, info_state, choice, chance = zip(*builder.edges, strict=True)
+    parents, info_states, choices, chances = zip(*builder.edges, strict=True)
     tree = GameTree(
-        parent=np.array(parent, dtype=np.int64),
-        info_state=np.array(info_state, dtype=np.int64),
-        choice=np.array(choice, dtype=np.int64),
-        chance=np.array(chance, dtype=np.float64),
+        parent=np.array(parents, dtype=np.int64),
+        info_state=np.array(info_states, dtype=np.int64),
+        choice=np.array(choices, dtype=np.int64),
+        chance=np.array(chances, dtype=np.float64),
         terminal=np.array(builder.terminal, dtype=np.int64),
         returns=np.array(builder.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )

@@ -29,7 +29,7 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
-from sparring.environments.repeated import MAX_DRAWN, RESULTS, result_text
+from sparring.environments.repeated import MAX_PLAYS, RESULTS, result_text
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER_TEXT = "The attempt is over."
@@ -47,7 +47,7 @@ class TrialPlay(CombinedPlay):
     Attributes:
         attempt: number of the current attempt, from 0.
         past_returns: sum of the returns of earlier attempts, [num_seats].
-        is_reflecting: whether the carried seats must write their notes now; see ``Trial``.
+        is_reflecting: whether the seats of option ``carry`` must write their notes now.
         notes: the notes of each seat so far.
         earlier_plays: the attempts that are over.
     """
@@ -59,8 +59,8 @@ class TrialPlay(CombinedPlay):
         self.notes: dict[int, tuple[str, ...]] = {}
         self.earlier_plays: tuple[Any, ...] = ()
         self.replied_seats: frozenset[int] = frozenset()  # seats that have replied in this attempt
-        self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
-        self.last_turns: dict[int, str] = {}  # information state and reply of each seat's turn
+        self.keys = ("",) * rules.num_seats  # what each seat knows of earlier attempts
+        self.last_turns: dict[int, str] = {}  # seat -> information state and reply of its turn
 
     @property
     def done(self) -> bool:
@@ -68,13 +68,13 @@ class TrialPlay(CombinedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs of all attempts so far."""
+        """The sum of the payoffs of all attempts so far."""
         return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
         if self.is_over:
             return ()
-        return tuple(sorted(self.rules.carried)) if self.is_reflecting else super().due()
+        return tuple(sorted(self.rules.carriers)) if self.is_reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the legal actions of the attempt; None if any text is legal, as for a note."""
@@ -85,7 +85,7 @@ class TrialPlay(CombinedPlay):
         return reply if self.is_reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a random action, or a note with the text of the news (brief style: a word)."""
+        """Return a random action; for a note the text of the news, or one word in brief style."""
         if not self.is_reflecting:
             return super().sample(seat, stream)
         news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
@@ -100,14 +100,14 @@ class TrialPlay(CombinedPlay):
             key = f"{self.keys[seat]}{self.last_turns.get(seat, '')}{news}|{REFLECT}"
             return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         is_new_attempt = self.attempt > 0 and seat not in self.replied_seats
-        keeps_conversation = seat in rules.carried and rules.memory == "all"
+        keeps_conversation = seat in rules.carriers and rules.memory == "all"
         observation = self.play.observe(seat)
         if is_new_attempt and keeps_conversation and rules.omitted_rules:
             text = observation.prompt.removeprefix(rules.omitted_rules).strip()
             observation = observation._replace(prompt=join_texts([NEXT_ATTEMPT_TEXT, text], False))
         fresh = (is_new_attempt or observation.fresh) and not keeps_conversation
         observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
-        key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key
+        key = f"{self.keys[seat]}{observation.key}" if seat in rules.carriers else observation.key
         return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
@@ -139,12 +139,12 @@ class TrialPlay(CombinedPlay):
             replies: replies to the current attempt; empty: only the play changes.
             play: a play of the inner environment after the replies; the copy owns it.
         """
-        copy, key_parts = self.clone(), self.key_parts(replies)
-        copy.play = play
+        trial_copy, key_parts = self.clone(), self.key_parts(replies)
+        trial_copy.play = play
         for seat in replies:
-            copy.news.pop(seat, None)
-        copy._record_replies(key_parts)
-        return copy
+            trial_copy.news.pop(seat, None)
+        trial_copy._record_replies(key_parts)
+        return trial_copy
 
     def _add_to_key(self, seat: int, text: str) -> None:
         """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
@@ -160,11 +160,11 @@ class TrialPlay(CombinedPlay):
 
     def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
-        has_won = any(results[seat] > 0 for seat in rules.carried)
+        has_won = any(results[seat] > 0 for seat in rules.carriers)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and has_won):
             self.is_over = True
             return
-        for seat in rules.carried:
+        for seat in rules.carriers:
             text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
             self.news[seat] = join_texts([self.news.get(seat, ""), text], rules.brief)
             if not rules.reflect:
@@ -187,7 +187,7 @@ class TrialPlay(CombinedPlay):
         return copy
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, sees_attempts = self.rules, seat is None or seat in self.rules.carried
+        rules, sees_attempts = self.rules, seat is None or seat in self.rules.carriers
         if sees_attempts:
             note = "notes are due" if self.is_reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
@@ -199,8 +199,8 @@ class TrialPlay(CombinedPlay):
             return
         if self.earlier_plays:
             heading(canvas, "Attempts before")
-            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_DRAWN)
-            timeline(canvas, messages, most=MAX_DRAWN, lines=2)
+            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_PLAYS)
+            timeline(canvas, messages, most=MAX_PLAYS, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
                 name = f"note of {rules.roles[player]}"
@@ -212,7 +212,7 @@ class TrialPlay(CombinedPlay):
 
     def described(self, seat: int | None) -> str:
         rules, text = self.rules, super().described(seat)
-        if seat is not None and seat not in rules.carried:
+        if seat is not None and seat not in rules.carriers:
             return OVER_TEXT if self.is_reflecting else text
         parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", text]
         if self.is_reflecting:
@@ -255,7 +255,7 @@ class Trial(CombinedEnvironment):
         memory: the memory of these roles: "all" (default), their whole conversation; "notes", only
             their notes, in a new conversation at every attempt.
         redeal: "fresh" (default): every attempt draws new chance outcomes. "same": every attempt
-            has the chance outcomes of the first, as long as its actions are equal.
+            has the chance outcomes of the first, as long as the actions are the same.
         stop_on_win: whether the episode ends after a positive return of a role in ``carry``.
         note_limit: largest number of characters of a note, 1 to 100,000.
         reveal: whether roles in ``carry`` see at the end of an attempt what the rules reveal, such
@@ -285,9 +285,9 @@ class Trial(CombinedEnvironment):
     def __post_init__(self) -> None:
         super().__init__("trial", inner_of("trial", self.environment))
         inner, attempts = self.inner, self.attempts
-        self.carried = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
+        self.carriers = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
         self.omitted_rules = "" if self.retell else _rules_of(inner)
-        num_notes = (attempts - 1) * len(self.carried) if self.reflect else 0
+        num_notes = (attempts - 1) * len(self.carriers) if self.reflect else 0
         self.notes = num_notes > 0 or inner.notes
         self.max_turns = attempts * inner.max_turns + num_notes
         bounds = (inner.min_utility, inner.max_utility)

@@ -21,26 +21,26 @@ THINGS = ("apples", "books", "cards", "coins", "cups", "eggs", "keys", "pens", "
 HAS, BAGS, MORE = "has", "bags", "more"
 GETS, LOSES, DOUBLES = "gets", "loses", "doubles"
 WORDS = ("has", "bags", "of", "more", "than", "gets", "loses", "doubles", "how", "many")
-_FULL = {
-    HAS: "{name} has {a} {ones}.",
+_FULL_SENTENCES = {
+    HAS: "{name} has {a} {noun}.",
     BAGS: "{name} has {a} bags with {b} {things} in each bag.",
-    MORE: "{other} has {a} {ones}. {name} has {b} more {things} than {other}.",
+    MORE: "{other} has {a} {noun}. {name} has {b} more {things} than {other}.",
 }
-_BRIEF = {
+_BRIEF_SENTENCES = {
     HAS: "{name} has {a} {things}",
     BAGS: "{name} has {a} bags of {b} {things}",
     MORE: "{other} has {a} {things} {name} has {b} more than {other}",
 }
-_EVENT_SENTENCES = {  # kind of event -> wordings, of which a story draws one; all name the things
+_EVENT_SENTENCES = {  # kind of event -> wordings; a story uses one of them
     GETS: (
-        "{name} buys {a} more {ones}.",
-        "{name} finds {a} more {ones}.",
-        "A friend gives {name} {a} more {ones}.",
+        "{name} buys {a} more {noun}.",
+        "{name} finds {a} more {noun}.",
+        "A friend gives {name} {a} more {noun}.",
     ),
     LOSES: (
-        "{name} loses {a} {ones}.",
-        "{name} gives away {a} {ones}.",
-        "{name} sells {a} {ones}.",
+        "{name} loses {a} {noun}.",
+        "{name} gives away {a} {noun}.",
+        "{name} sells {a} {noun}.",
     ),
     DOUBLES: ("Then {name} doubles the number of {things}.",),
 }
@@ -81,15 +81,15 @@ class Story:
         if not brief:
             names |= {"name": self.person.capitalize(), "other": self.other.capitalize()}
         first, second = self.numbers
-        ones = self.things if first != 1 else self.things[:-1]
-        first_sentence = (_BRIEF if brief else _FULL)[self.opening]
-        parts = [first_sentence.format(**names, a=first, b=second, ones=ones)]
+        noun = self.things if first != 1 else self.things[:-1]
+        first_sentence = (_BRIEF_SENTENCES if brief else _FULL_SENTENCES)[self.opening]
+        parts = [first_sentence.format(**names, a=first, b=second, noun=noun)]
         for kind, number, wording in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
             else:
-                ones = self.things if number != 1 else self.things[:-1]
-                parts.append(_EVENT_SENTENCES[kind][wording].format(**names, a=number, ones=ones))
+                noun = self.things if number != 1 else self.things[:-1]
+                parts.append(_EVENT_SENTENCES[kind][wording].format(**names, a=number, noun=noun))
         if brief:
             return f"{' '.join(parts)} how many"
         return f"{' '.join(parts)} How many {self.things} does {names['name']} have now?"
@@ -104,27 +104,28 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
         steps: number of operations to the answer, at least 1.
         largest: largest number in the story, at least 2.
     """
-    names = stream.child("names")
-    person = names.integer(0, len(PEOPLE))
-    other = (person + 1 + names.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
-    draws = stream.child("numbers")
+    name_stream = stream.child("names")
+    person = name_stream.integer(0, len(PEOPLE))
+    other = (person + 1 + name_stream.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
+    number_stream = stream.child("numbers")
     opening = (HAS, BAGS, MORE)[stream.child("opening").integer(0, 3)]
-    amount = 1 + draws.integer(0, largest) if opening != BAGS else 2 + draws.integer(0, largest - 1)
-    extra = 0 if opening == HAS else 2 + draws.integer(1, largest - 1)
+    least = 2 if opening == BAGS else 1
+    amount = least + number_stream.integer(0, largest + 1 - least)
+    extra = 0 if opening == HAS else 2 + number_stream.integer(1, largest - 1)
     count = {HAS: amount, BAGS: amount * extra, MORE: amount + extra}[opening]
     events: list[tuple[str, int, int]] = []
     for index in range(steps - (opening != HAS)):
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
-        event_draws = stream.child("events").child(index)
-        kind = kinds[event_draws.integer(0, len(kinds))]
+        event_stream = stream.child("events").child(index)
+        kind = kinds[event_stream.integer(0, len(kinds))]
         limit = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + event_draws.integer(1, limit)
-        events.append((kind, number, event_draws.integer(2, len(_EVENT_SENTENCES[kind]))))
+        number = 0 if kind == DOUBLES else 1 + event_stream.integer(1, limit)
+        events.append((kind, number, event_stream.integer(2, len(_EVENT_SENTENCES[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
         person=PEOPLE[person],
         other=PEOPLE[other],
-        things=THINGS[names.integer(2, len(THINGS))],
+        things=THINGS[name_stream.integer(2, len(THINGS))],
         opening=opening,
         numbers=(amount, extra),
         events=tuple(events),
@@ -132,7 +133,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
 
 
 def max_answer(steps: int, largest: int) -> int:
-    """Return an upper bound of all answers: the largest first number, then doubled or increased."""
+    """Return an upper bound of all answers: the largest first number, increased in every step."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
         count = max(2 * count, count + largest)

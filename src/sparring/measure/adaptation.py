@@ -27,7 +27,7 @@ from sparring.play.replay import final_play
 from sparring.play.rollout import within_context
 from sparring.play.team import play_teams
 
-MIN_TRIALS = 2  # trials per seat and opponent, for an interval
+MIN_TRIALS = 2  # smallest number of trials per seat and opponent; an interval needs it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class PoolOpponent:
     Args:
         agent: the player in all seats except the learner's.
         weight: weight of the opponent in the pool, relative to the other weights.
-        trained: whether it was an opponent in training.
+        trained: whether the learner met this opponent in training.
     """
 
     agent: Agent
@@ -54,7 +54,7 @@ class AdaptationRow:
         opponent: name of the opponent; "" for a pool.
         trained: whether the opponent, or the whole pool, was used in training.
         returns: mean return in each attempt, in the game's units, over the trials that reached it.
-        gain: return of the last attempt minus that of the first, mean over trials with both.
+        gain: return of the last attempt minus return of the first, mean over trials with both.
         forfeits: share of trials that ended by an illegal reply of the agent.
     """
 
@@ -98,8 +98,8 @@ def adaptation(
     if trials < MIN_TRIALS:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500.")
     results = list[AdaptationRow]()
-    for seat in trial.carried:
-        role, returns_of, rows = trial.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
+    for seat in trial.carriers:
+        role, all_returns, rows = trial.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
         for name, opponent in opponents.items():
             trial_stream = stream.child(name)
             specs = [
@@ -107,15 +107,15 @@ def adaptation(
             ]
             agents = {AGENT: agent, OPPONENT: opponent.agent}
             episodes = within_context(play_teams(specs, agents, in_flight=in_flight))
-            returns_of[name] = _returns(starts.game, episodes, seat, trial.attempts)
-            forfeits = sum(episode.forfeited_by == seat for episode in episodes)
-            forfeit_share = forfeits / max(len(episodes), 1)
+            all_returns[name] = _trial_returns(starts.game, episodes, seat, trial.attempts)
+            num_forfeits = sum(episode.forfeited_by == seat for episode in episodes)
+            forfeit_share = num_forfeits / max(len(episodes), 1)
             rows.append(
                 _row(
                     role,
                     name,
                     opponent.trained,
-                    {name: returns_of[name]},
+                    {name: all_returns[name]},
                     {name: 1.0},
                     forfeit_share,
                     level,
@@ -128,11 +128,11 @@ def adaptation(
                 for name, opponent in opponents.items()
                 if opponent.trained == trained
             }
-            total = math.fsum(pool_weights.values())
-            if total:
-                weights = {name: weight / total for name, weight in pool_weights.items()}
+            total_weight = math.fsum(pool_weights.values())
+            if total_weight:
+                weights = {name: weight / total_weight for name, weight in pool_weights.items()}
                 forfeit_share = sum(weights.get(row.opponent, 0.0) * row.forfeits for row in rows)
-                results.append(_row(role, "", trained, returns_of, weights, forfeit_share, level))
+                results.append(_row(role, "", trained, all_returns, weights, forfeit_share, level))
     return results
 
 
@@ -153,14 +153,14 @@ def rules_of(game: Environment) -> Trial:
 
 
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
-    """Return a seat's return in each attempt; payoffs at the trial's end count in the last one."""
-    with final_play(game, episode) as last:
-        returns = [float(attempt.returns[seat]) for attempt in (*last.earlier_plays, last.play)]
+    """Return a seat's return in each attempt; the last one includes payoffs at the trial's end."""
+    with final_play(game, episode) as trial:
+        returns = [float(attempt.returns[seat]) for attempt in (*trial.earlier_plays, trial.play)]
     returns[-1] += episode.returns[seat] - math.fsum(returns)
     return returns
 
 
-def _returns(
+def _trial_returns(
     game: Environment, episodes: Sequence[Episode], seat: int, attempts: int
 ) -> FloatArray:
     returns = np.full((len(episodes), attempts), np.nan)
@@ -174,13 +174,13 @@ def _row(
     role: str,
     opponent: str,
     trained: bool,
-    returns_of: Mapping[str, FloatArray],
+    returns_by_opponent: Mapping[str, FloatArray],
     weights: Mapping[str, float],
     forfeits: float,
     level: float,
 ) -> AdaptationRow:
-    num_attempts = next(iter(returns_of.values())).shape[1]
-    parts = [(returns_of[name], weight) for name, weight in weights.items()]
+    num_attempts = next(iter(returns_by_opponent.values())).shape[1]
+    parts = [(returns_by_opponent[name], weight) for name, weight in weights.items()]
     return AdaptationRow(
         role=role,
         opponent=opponent,

@@ -31,7 +31,7 @@ class AgentSpec(NamedTuple):
 
     @property
     def style(self) -> str:
-        """The style of prompts that the agent needs: "full" without ``style_of``."""
+        """The style of prompts that the agent needs; "full" if the plug-in has no ``style_of``."""
         style_of = self._declarations.style_of
         return "full" if style_of is None else style_of(**self.options)
 
@@ -43,7 +43,7 @@ class AgentSpec(NamedTuple):
 
     @property
     def identity(self) -> Any:
-        """What the agent's play depends on besides its options, by ``identity_of``."""
+        """Data besides the options on which the agent's play depends, from ``identity_of``."""
         identity_of = self._declarations.identity_of
         return None if identity_of is None else identity_of(**self.options)
 
@@ -69,7 +69,7 @@ def parse_agent(text: str) -> AgentSpec:
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     """Return a distinct label for each agent.
 
-    A label is the plug-in's name, with the options that differ if the plug-in occurs twice.
+    A label is the plug-in's name; if the plug-in occurs twice, the options that differ follow.
 
     Args:
         specs: agents, or other plug-ins by name and options.
@@ -78,26 +78,26 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     Raises:
         ConfigError: two agents have the same name and options.
     """
-    names = []
+    texts = []
     for spec in specs:
-        same_plugin = [other for other in specs if other.name == spec.name]
-        keys = sorted({key for other in same_plugin for key in other.options})
-        differing = [
+        same_specs = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in same_specs for key in other.options})
+        differing_keys = [
             key
             for key in keys
             if any(
-                other.options.get(key, ...) != spec.options.get(key, ...) for other in same_plugin
+                other.options.get(key, ...) != spec.options.get(key, ...) for other in same_specs
             )
         ]
         settings = [
             f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
-            for key in differing
+            for key in differing_keys
             if key in spec.options
         ]
-        names.append(f"{spec.name}({','.join(settings)})" if settings else spec.name)
-    repeated = sorted({label for label in names if names.count(label) > 1})
-    if repeated:
+        texts.append(f"{spec.name}({','.join(settings)})" if settings else spec.name)
+    repeated_labels = sorted({label for label in texts if texts.count(label) > 1})
+    if repeated_labels:
         raise ConfigError(
-            f"{what} {repeated[0]!r} occurs twice; leave one out, or give it another option."
+            f"{what} {repeated_labels[0]!r} occurs twice; leave one out, or give it another option."
         )
-    return names
+    return texts

@@ -11,8 +11,8 @@ these actions, over all attempts. Then the return u_n(k) of attempt n against op
 
     u_n(k) = sum over e of  prod over i of pi(a_i | d_i)  *  w_k(e) * return of e
 
-divided by the probability that attempt n begins (1 unless a win ends the trial). pi is the policy,
-renormalised over legal actions; its probability of illegal replies is reported separately.
+The sum is then divided by the probability that attempt n begins, 1 unless a win ends the trial. pi
+is the policy, renormalised over legal actions; illegal replies are reported separately.
 
 The ceiling is the best return that adaptation can reach. The opponent is drawn once with
 probabilities q_k, is unknown to the learner, and plays every attempt by the same policy. Let u(pi,
@@ -22,10 +22,10 @@ k) be the learner's expected return of one attempt by policy pi against opponent
     fixed    = max over pi of sum over k of q_k * u(pi, k)
     headroom = best - fixed
 
-The ceiling is between fixed and best. Let b be the unnormalised beliefs [K]: b_k = q_k times the
+The ceiling is between fixed and best. Let b be the unnormalised beliefs [K]: b_k is q_k times the
 probability of all observations so far against opponent k. Let W_n(b) be the returns [n, K] of the
 remaining n attempts, weighted by b. Let o be the observation of an attempt, w_o [K] its probability
-by chance and opponent, and u_o its return:
+against each opponent, and u_o its return:
 
     W_n(b) = sum over o that pi allows of (b w_o u_o, W_{n-1}(b w_o)),    W_0 = ()
 
@@ -59,6 +59,7 @@ from sparring.measure.info_states import DEFAULT_LIMIT, ActionScorer, Query, ren
 from sparring.play.players.chances import chances_of
 
 MAX_HISTORIES = 100_000  # largest number of histories of an attempt tree
+Observations = tuple[Observation, ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -182,7 +183,7 @@ class _AttemptWalk:
     ) -> None:
         self.environment, self.seat, self.opponents = environment, seat, opponents
         self.reveal, self.winners, self.num_histories = reveal, winners, 0
-        self._no_reply = {"": np.ones(len(opponents))}  # if the opponent has no turn
+        self._no_reply = {"": np.ones(len(opponents))}  # stands for an opponent without a turn
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         """Add a position and everything that can follow it.
@@ -302,7 +303,7 @@ def attempt_returns(
     if rules.notes:
         raise GameError("exact returns need attempts without notes, as notes may be any text.")
     seat = rules.roles.index(role)
-    winners = rules.carried if rules.stop_on_win else ()
+    winners = rules.carriers if rules.stop_on_win else ()
     tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
     walk = _ReturnWalk(rules, seat, tree.root, limit)
     with environment_call(rules.inner):
@@ -319,7 +320,7 @@ class _TrialPosition:
         play: the trial; the state inside the current attempt is not used.
         branch: a branch of the attempt's tree.
         belief: probability that chance and opponent led to this attempt, [K].
-        seen: observations of the learner so far.
+        observations: observations of the learner so far.
         actions: actions of the learner so far.
         edge: number of the learner's last action, over all conversations; -1 before the first.
     """
@@ -327,7 +328,7 @@ class _TrialPosition:
     play: TrialPlay
     branch: Branch
     belief: FloatArray
-    seen: tuple[Observation, ...] = ()
+    observations: Observations = ()
     actions: tuple[str, ...] = ()
     edge: int = -1
 
@@ -401,22 +402,22 @@ class _ReturnWalk:
                 yield replace(start, play=next_play, branch=self.root, belief=belief)
         for decision in start.branch.decisions.values():
             decision_play = start.play.after(last_replies, decision.play)
-            seen = (*start.seen, decision_play.observe(self.seat))
-            self._add_query(seen, start.actions, tuple(decision.branches))
+            observations = (*start.observations, decision_play.observe(self.seat))
+            self._add_query(observations, start.actions, tuple(decision.branches))
             self.decisions.add(start.edge, decision_play.attempt, start.belief * decision.reach)
             for action, branch in decision.branches.items():
                 yield _TrialPosition(
                     play=decision_play,
                     branch=branch,
                     belief=start.belief,
-                    seen=seen,
+                    observations=observations,
                     actions=(*start.actions, action),
                     edge=self.num_edges,
                 )
                 self.num_edges += 1
 
     def _add_query(
-        self, seen: tuple[Observation, ...], actions: tuple[str, ...], legal: tuple[str, ...]
+        self, observations: Observations, actions: tuple[str, ...], legal_actions: tuple[str, ...]
     ) -> None:
         if len(self.queries) >= self.limit:
             raise TooLargeError(
@@ -425,11 +426,11 @@ class _ReturnWalk:
         query = Query(
             game=self.rules.name,
             seat=self.seat,
-            key=seen[-1].key,
-            observations=tuple(observation.text for observation in seen),
+            key=observations[-1].key,
+            observations=tuple(observation.text for observation in observations),
             actions=actions,
-            legal_actions=legal,
-            seen=seen,
+            legal_actions=legal_actions,
+            seen=observations,
             teams=self.teams,
         )
         self.queries.append(query)
@@ -452,7 +453,7 @@ class _ReturnWalk:
 
 MAX_BELIEFS = 20_000  # largest number of different beliefs about the opponent
 BELIEF_DIGITS = 12  # beliefs are equal if they agree in this many digits
-TIE = 1e-11  # returns that differ by less count as equal
+TIE = 1e-11  # two returns count as equal if they differ by less
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -466,7 +467,7 @@ class Ceiling:
         shares: probability of each opponent.
         best_by: expected return of the best response to each opponent.
         fixed_by: return of the best single policy against each opponent.
-        most: the highest return of each attempt, each by a different policy, [N].
+        most: the highest possible return of each attempt, [N]; each may need another policy.
         last: return of each attempt by the policy that is best in the last attempt, [N]; the sum
             breaks ties.
         last_by: ``last`` against each opponent.
@@ -541,12 +542,12 @@ def adaptation_ceiling(
     tree = attempt_tree(environment, environment.roles.index(role), opponents, reveal=reveal)
     prior = np.array([*weights.values()])
     solvers = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
-    highest = [
+    highest_returns = [
         solvers["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)
     ]
     last, total = (solvers[objective].returns(prior, attempts) for objective in ("last", "sum"))
-    fixed = solvers["last"].returns(prior, 1)[0] / prior
-    best = [
+    fixed_returns = solvers["last"].returns(prior, 1)[0] / prior
+    best_returns = [
         solvers["last"].returns(np.eye(len(weights))[number], 1)[0, number]
         for number in range(len(weights))
     ]
@@ -555,9 +556,9 @@ def adaptation_ceiling(
         role=role,
         reveal=reveal,
         shares=weights,
-        best_by=dict(zip(weights, map(float, best), strict=True)),
-        fixed_by=dict(zip(weights, fixed.tolist(), strict=True)),
-        most=tuple(map(float, highest)),
+        best_by=dict(zip(weights, map(float, best_returns), strict=True)),
+        fixed_by=dict(zip(weights, fixed_returns.tolist(), strict=True)),
+        most=tuple(map(float, highest_returns)),
         last=tuple(last.sum(axis=1).tolist()),
         last_by=_by_opponent(weights, last / prior),
         total=tuple(total.sum(axis=1).tolist()),
@@ -631,20 +632,20 @@ class _Solver:
             returns[0] += belief * end.weighted_return
             returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
-            options = [self._best(child, belief, attempts) for child in decision.branches.values()]
-            returns += self._best_option(options)
+            results = [self._best(child, belief, attempts) for child in decision.branches.values()]
+            returns += self._best_option(results)
         return returns
 
-    def _best_option(self, options: list[FloatArray]) -> FloatArray:
-        best, best_key = options[0], self._sort_key(options[0])
-        for option in options[1:]:
-            key = self._sort_key(option)
+    def _best_option(self, all_returns: list[FloatArray]) -> FloatArray:
+        best_returns, best_key = all_returns[0], self._sort_key(all_returns[0])
+        for returns in all_returns[1:]:
+            key = self._sort_key(returns)
             difference = (
                 key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
             )
             if difference > TIE:
-                best, best_key = option, key
-        return best
+                best_returns, best_key = returns, key
+        return best_returns
 
     def _sort_key(self, returns: FloatArray) -> tuple[float, float]:
         last, total = float(returns[-1].sum()), float(returns.sum())

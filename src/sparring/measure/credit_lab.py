@@ -71,8 +71,8 @@ from sparring.play.playouts import with_playouts
 from sparring.play.rollout import rollout, run_requests
 from sparring.play.turn_table import ordered_turns, turn_table
 
-MIN_DIVISOR = 1e-300  # smallest divisor
-PROBES = 16  # batches that are multiplied with all others in ``_pair_error``
+MIN_DIVISOR = 1e-300  # smallest divisor, which replaces 0
+PROBES = 16  # number of batches that ``_pair_error`` multiplies with all others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,8 +85,8 @@ class GradientLayout:
     turn: IntArray  # [entries] number of a turn, once per legal action
     slot: IntArray  # [entries] number of the turn's pair (batch, parameter)
     score: FloatArray  # [entries] d ln pi(played) / d logit = (1 if played) - pi
-    batch: IntArray  # [S]
-    parameter: IntArray  # [S]
+    batch: IntArray  # [S] batch of each pair
+    parameter: IntArray  # [S] parameter of each pair
 
     @classmethod
     def of(cls, lab_turns: LabEpisodes, policy: TablePolicy) -> GradientLayout:
@@ -209,10 +209,10 @@ def _moments(n: int, sums: FloatArray, exact: float) -> MomentEstimates:
     squares, total, along, along_squares = sums
     pairs = n * (n - 1)
     square = (total - squares) / pairs
-    part = along / n / exact
+    relative_along = along / n / exact
     return MomentEstimates(
-        bias=square / exact - 2 * part + 1,
-        along=part,
+        bias=square / exact - 2 * relative_along + 1,
+        along=relative_along,
         across=square / exact - (along**2 - along_squares) / pairs / exact**2,
         variance=(squares - total / n) / (n - 1) / exact,
     )
@@ -237,17 +237,16 @@ class GradientFigures:
     batch_cosine: Interval
 
 
-def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigures:
+def figures(products: GradientProducts, reduced_products: GradientProducts) -> GradientFigures:
     """Return the figures of an estimator.
 
     Args:
-        plain: products of the estimator's batch gradients.
-        paired: products of the same gradients minus control variates: equal expectation, less
-            noise.
+        products: products of the estimator's batch gradients.
+        reduced_products: products of the gradients minus control variates, which reduce the noise.
     """
-    (plain_moments, plain_jackknife), (paired_moments, paired_jackknife) = (
-        plain.estimates(),
-        paired.estimates(),
+    (plain_moments, plain_jackknife), (reduced_moments, reduced_jackknife) = (
+        products.estimates(),
+        reduced_products.estimates(),
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         angles = [
@@ -255,35 +254,35 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
                 moments.across / (moments.along**2 + moments.across),
                 moments.along / np.sqrt(moments.along**2 + moments.across),
             )
-            for moments in (paired_moments, paired_jackknife)
+            for moments in (reduced_moments, reduced_jackknife)
         ]
         scaled_variances = [
-            plain_part.variance / paired_part.along**2
-            for plain_part, paired_part in (
-                (plain_moments, paired_moments),
-                (plain_jackknife, paired_jackknife),
+            plain_part.variance / reduced_part.along**2
+            for plain_part, reduced_part in (
+                (plain_moments, reduced_moments),
+                (plain_jackknife, reduced_jackknife),
             )
         ]
-        lengths = np.sqrt(plain.squares * plain.exact)
-        cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
-        extra_error = paired.pair_error / paired.exact
+        lengths = np.sqrt(products.squares * products.exact)
+        cosines = np.where(lengths > 0, products.along / np.where(lengths > 0, lengths, 1.0), 0.0)
+        extra_error = reduced_products.pair_error / reduced_products.exact
         extra_angle = extra_error / max(
-            float(paired_moments.along) ** 2 + max(float(paired_moments.across), 0.0), MIN_DIVISOR
+            float(reduced_moments.along) ** 2 + max(float(reduced_moments.across), 0.0), MIN_DIVISOR
         )
-    sine = _root(
-        jackknife_interval(float(angles[0][0]), angles[1][0], more_error=extra_angle), top=1.0
+    sine = _square_root(
+        jackknife_interval(float(angles[0][0]), angles[1][0], more_error=extra_angle), max_value=1.0
     )
-    along = jackknife_interval(float(paired_moments.along), paired_jackknife.along)
-    is_aligned, may_be_opposite = along.mean > 0, not along.low > 0
+    along_interval = jackknife_interval(float(reduced_moments.along), reduced_jackknife.along)
+    is_aligned, may_be_opposite = along_interval.mean > 0, not along_interval.low > 0
     return GradientFigures(
-        bias=_root(
+        bias=_square_root(
             jackknife_interval(
-                float(paired_moments.bias), paired_jackknife.bias, more_error=extra_error
+                float(reduced_moments.bias), reduced_jackknife.bias, more_error=extra_error
             )
         ),
         bias_scaled=Interval(
             mean=sine.mean if is_aligned else 1.0,
-            low=sine.low if along.high > 0 else 1.0,
+            low=sine.low if along_interval.high > 0 else 1.0,
             high=1.0 if may_be_opposite else sine.high,
             count=sine.count,
         ),
@@ -302,18 +301,18 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
             0.0,
             np.inf,
         ),
-        bias_unpaired=_root(
+        bias_unpaired=_square_root(
             jackknife_interval(
                 float(plain_moments.bias),
                 plain_jackknife.bias,
-                more_error=plain.pair_error / plain.exact,
+                more_error=products.pair_error / products.exact,
             )
         ),
         batch_cosine=mean_interval(cosines),
     )
 
 
-def paired_products(
+def subtract_controls(
     layout: GradientLayout,
     gradients: FloatArray,
     exact: FloatArray,
@@ -341,10 +340,10 @@ def paired_products(
     )
 
 
-def _root(squared: Interval, top: float = np.inf) -> Interval:
+def _square_root(squared: Interval, max_value: float = np.inf) -> Interval:
     """Return the interval of the square root; estimates below 0 become 0."""
     low, mean, high = (
-        float(np.sqrt(np.clip(end, 0.0, top**2)))
+        float(np.sqrt(np.clip(end, 0.0, max_value**2)))
         for end in (squared.low, squared.mean, squared.high)
     )
     return Interval(mean=mean, low=low, high=high, count=squared.count, level=squared.level)
@@ -375,8 +374,8 @@ def with_playout_values(
     Playout values therefore lead to the same exact gradient.
 
     Args:
-        played: the table that gets the columns.
-        episodes: the lab's episodes.
+        lab_turns: the episodes that get the columns.
+        episodes: records of the same episodes.
         game: the game of the episodes.
         policy: the policy that continues the episodes in every seat.
         count: number of playouts from each position.
@@ -405,7 +404,7 @@ def with_reward(
     lab_turns: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
     """Return the episodes with the rewards of a plug-in; columns of values do not change."""
-    rewarded, _ = apply_rewards(
+    rewarded_episodes, _ = apply_rewards(
         episodes,
         [WeightedReward(bound=reward, weight=parse(1.0))],
         1.0,
@@ -414,14 +413,14 @@ def with_reward(
         outcome_weight=0.0,
         reorder_outcomes=True,
     )
-    turns = turn_table(rewarded)
+    turns = turn_table(rewarded_episodes)
     changed_turns = replace(lab_turns.turns, reward=turns.reward, components=turns.components)
     return replace(lab_turns, turns=changed_turns)
 
 
 ALL = "all"
-MIN_BATCHES = 4  # smallest number of counted batches
-AVAILABLE = {"game", "batch"}  # what a reward can read in the lab
+MIN_BATCHES = 4  # smallest number of batches that figures count
+AVAILABLE_DATA = {"game", "batch"}  # what a reward can read in the lab
 Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
 
 
@@ -433,7 +432,7 @@ class LabPlan:
     group_size: int = 8
     batch_size: int = 64
     critic: Critic = "exact"
-    # share of batches, at the beginning, that estimators get but no figure counts
+    # share of the first batches, which estimators get but no figure counts
     burn_in: float = 0.0
     playouts: int = 5  # games from each position, for estimators that read playout values
     # reward that estimators get, as NAME[:PRESET] key=value; "": the game's
@@ -449,12 +448,12 @@ class LabPlan:
             )
         if self.playouts < 1:
             raise ConfigError(f"--playouts {self.playouts} must be at least 1.")
-        if self.batches - self.skipped < MIN_BATCHES:
+        if self.batches - self.num_skipped < MIN_BATCHES:
             episodes = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
             raise ConfigError(
-                f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches "
-                f"of {self.batch_size}; intervals need {MIN_BATCHES}: write --episodes {episodes} "
-                "or more."
+                f"--episodes {self.episodes} make {self.batches - self.num_skipped} counted "
+                f"batches of {self.batch_size}; intervals need {MIN_BATCHES}: write "
+                f"--episodes {episodes} or more."
             )
 
     @property
@@ -463,7 +462,7 @@ class LabPlan:
         return -(-self.episodes // self.batch_size)
 
     @property
-    def skipped(self) -> int:
+    def num_skipped(self) -> int:
         """Number of batches that are not counted."""
         return int(self.burn_in * self.batches)
 
@@ -542,16 +541,16 @@ def bind_reward(text: str) -> BoundPlugin:
     """
     name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
     reward = registry.bind("rewards", name, options, preset=preset)
-    missing = sorted(set(reward.plugin.needs) - AVAILABLE)
+    missing = sorted(set(reward.plugin.needs) - AVAILABLE_DATA)
     if missing:
         raise ConfigError(
-            f"--reward {text!r} reads {', '.join(missing)}, which the lab does not have; name a "
-            "reward that reads only episodes, such as 'contribution by=difference'."
+            f"--reward {text!r} reads {', '.join(missing)}, which the lab does not have; name "
+            "a reward that reads only episodes, such as 'contribution by=difference'."
         )
     return reward
 
 
-TIMED_ROWS = 100_000  # turns of the timed call
+TIMED_ROWS = 100_000  # smallest number of turns in the timed call
 SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| do not count in ``right_sign``
 
 
@@ -592,7 +591,7 @@ class CreditLab:
         self.episodes, self.all_turns, self.counted_turns = (
             episodes,
             lab_turns,
-            _skip_batches(lab_turns, plan.skipped),
+            _skip_batches(lab_turns, plan.num_skipped),
         )
         self.input_turns = lab_turns  # input of estimators
         if plan.reward:
@@ -624,7 +623,7 @@ class CreditLab:
 
     def report(self, estimators: Sequence[str]) -> LabReport:
         """Measure estimators by the names that ``estimator_names`` returns."""
-        plain = GradientProducts.of(self.layout, self.controls[0], self.exact)
+        products = GradientProducts.of(self.layout, self.controls[0], self.exact)
         return LabReport(
             game=self.game.name,
             num_info_states=len(self.policy.states),
@@ -634,7 +633,7 @@ class CreditLab:
             turns=len(self.counted_turns.batch),
             returns=tuple(self.values.returns.tolist()),
             gradient_norm=float(np.linalg.norm(self.exact)),
-            check=figures(plain, plain).bias_unpaired,
+            check=figures(products, products).bias_unpaired,
             rows=tuple(self.row(name) for name in estimators),
         )
 
@@ -683,13 +682,13 @@ class CreditLab:
         for table in self.tables_for(estimator):
             credit = estimator(table, state)
             state = credit.state
-            columns.append(per_turn(credit, table))
+            columns.append(advantage_per_turn(credit, table))
         advantages = np.concatenate(columns)
-        invalid = np.flatnonzero(~np.isfinite(advantages))
-        if len(invalid):
+        invalid_turns = np.flatnonzero(~np.isfinite(advantages))
+        if len(invalid_turns):
             raise CreditError(
-                f"credit {name!r} returned the advantage {advantages[invalid[0]]} in turn "
-                f"{invalid[0]} of the lab's episodes."
+                f"credit {name!r} returned the advantage {advantages[invalid_turns[0]]} in turn "
+                f"{invalid_turns[0]} of the lab's episodes."
             )
         return advantages
 
@@ -729,9 +728,9 @@ class CreditLab:
             is_slot_of_seat = is_of_seat[layout.parameter]
             exact = exact * is_of_seat
             gradients, controls = gradients * is_slot_of_seat, controls * is_slot_of_seat
-        plain = GradientProducts.of(layout, gradients, exact)
+        products = GradientProducts.of(layout, gradients, exact)
         return figures(
-            plain, paired_products(layout, gradients, exact, controls, self.expectations)
+            products, subtract_controls(layout, gradients, exact, controls, self.expectations)
         )
 
     def seconds(self, estimator: Estimator) -> float:
@@ -743,7 +742,7 @@ class CreditLab:
                 side="right",
             )
         )
-        turns = _skip_batches(self.episodes_for(estimator), self.plan.skipped).turns
+        turns = _skip_batches(self.episodes_for(estimator), self.plan.num_skipped).turns
         table = repeat_table(slice_turns(turns, 0, end), TIMED_ROWS)
         start = time.process_time()
         estimator(table, {})
@@ -761,7 +760,7 @@ def judgements_of(estimator: Estimator, lab_turns: LabEpisodes) -> list[str]:
     return sorted(name for name in lab_turns.judgements if name in options)
 
 
-def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
+def advantage_per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
     """Return the advantage of every turn [N]: the mean of its tokens, or 0 without tokens."""
     if credit.level == "turn":
         return credit.advantages

@@ -27,10 +27,10 @@ from sparring.environments.choose.proposer import candidates_key, numerals
 from sparring.measure.exploitability import (
     MAX_HISTORIES_TIMES_PLANS,
     check_states,
-    figures_of,
     has_teams,
     nash_conv,
     query_policy,
+    report_figures,
     team_exploitability,
 )
 from sparring.measure.info_states import ActionScorer, InfoStates, Query, renormalise
@@ -38,7 +38,7 @@ from sparring.ops.game_tree import policy_values
 from sparring.play.players.mixture import Mixture
 
 MAX_CONVERSATIONS = 200_000  # largest number of conversations that are enumerated
-# an unfinished conversation: probability, observations, replies, earlier candidates
+# an unfinished conversation: (probability, observations, replies, key of earlier candidates)
 _Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
 
@@ -50,8 +50,8 @@ def base_game(game: Environment) -> Any:
     return game.inner if type(game) is ChooseEnvironment else game
 
 
-def on_base_game(game: Environment, policy: Any) -> Any:
-    """Return a policy as a policy of ``base_game(game)``."""
+def policy_in_base_game(game: Environment, policy: Any) -> Any:
+    """Return a policy of a game as a policy of ``base_game(game)``."""
     return ChooserScorer(game, policy) if type(game) is ChooseEnvironment else policy
 
 
@@ -121,13 +121,13 @@ class ChooserScorer:
         offers = self.game.proposer.possible_lists(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
-            parent = lines_of.get((query.seat, query.seen[-2].key))
-            if parent is None:
+            choices = lines_of.get((query.seat, query.seen[-2].key))
+            if choices is None:
                 raise GameError(
                     f"{self.game.name}: the decision of seat {query.seat} before {query.key!r} is "
                     "not among the information states; query all of them at once."
                 )
-            starts = [_after_choice(line, chances, query.actions[-1]) for line, chances in parent]
+            starts = [_after_choice(line, chances, query.actions[-1]) for line, chances in choices]
         starts = [start for start in starts if start[0] > 0]
         if len(starts) * len(offers) > MAX_CONVERSATIONS:
             raise GameError(
@@ -171,19 +171,19 @@ def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _St
 def _mix_choices(
     query: Query, lines: Sequence[tuple[_CandidateLine, FloatArray]]
 ) -> tuple[list[tuple[_CandidateLine, FloatArray]], FloatArray]:
-    """Return (choices of every conversation, log of their mean over actions)."""
-    width, total = len(query.legal_actions), sum(line.share for line, _ in lines)
-    if not total:
-        return [], np.full(width, -np.log(width))
-    mean, illegal, choices = np.zeros(width), 0.0, []
+    """Return (choices of every conversation, log-probabilities of the base game's actions)."""
+    num_actions, total_share = len(query.legal_actions), sum(line.share for line, _ in lines)
+    if not total_share:
+        return [], np.full(num_actions, -np.log(num_actions))
+    mean_chances, illegal_mass, choices = np.zeros(num_actions), 0.0, []
     for line, logprobs in lines:
         chances, illegal_share = renormalise(logprobs)
         choices.append((line, chances))
-        illegal += line.share / total * illegal_share
+        illegal_mass += line.share / total_share * illegal_share
         for action, chance in zip(line.candidates, chances, strict=True):
-            mean[query.legal_actions.index(action)] += line.share / total * chance
+            mean_chances[query.legal_actions.index(action)] += line.share / total_share * chance
     with np.errstate(divide="ignore"):
-        return choices, np.log(mean * (1.0 - illegal))
+        return choices, np.log(mean_chances * (1.0 - illegal_mass))
 
 
 class ExactFigures(NamedTuple):
@@ -203,10 +203,10 @@ class ExactFigures(NamedTuple):
 def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) -> ExactFigures:
     """Return the exact figures of a policy, or of a mixture.
 
-    The seats of a team share one draw from a mixture; its weights may differ between two sides. If
-    a team has several seats, no single policy equals the mixture. Then there is no NashConv, and
-    the gain of a team is computed from the members. Otherwise each seat draws alone, and the
-    figures belong to the equivalent single policy.
+    The seats of a team share one draw from a mixture; its weights may differ between teams. If a
+    team has several seats, no single policy equals the mixture: there is no NashConv, and the gain
+    of a team is computed from the members. Otherwise each seat draws alone, and the figures are
+    those of the equivalent single policy.
 
     Args:
         game: the policy's game.
@@ -219,30 +219,30 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
         return _mixture_figures(game, info_states, policy)
-    report = nash_conv(base_game(game), info_states, on_base_game(game, policy))
-    return ExactFigures(figures_of(game, report), report.values)
+    report = nash_conv(base_game(game), info_states, policy_in_base_game(game, policy))
+    return ExactFigures(report_figures(game, report), report.values)
 
 
 def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
-    scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
+    scorers: list[Any] = [policy_in_base_game(game, mixture.agent(member)) for member in members]
     weights = np.array(
         [
             _weights_of(mixture.mixture_of_seat(game, seats[0]), members)
             for seats in seats_by_team(teams)
         ]
     )
-    side = np.array(side_numbers(teams))[info_states.seats]
+    team_of_state = np.array(side_numbers(teams))[info_states.seats]
     policies = [query_policy(scorer, info_states) for scorer in scorers]
-    illegal = np.array([row for _, row in policies])
+    illegal_masses = np.array([row for _, row in policies])
     profiles = [profile for profile, _ in policies]
     values, illegal_share = _values_over_draws(
-        info_states, len(teams), side, profiles, weights, illegal
+        info_states, len(teams), team_of_state, profiles, weights, illegal_masses
     )
     figures = {
-        f"illegal_mass/{name}": _mean_illegal_mass(weights, side, illegal),
+        f"illegal_mass/{name}": _mean_illegal_mass(weights, team_of_state, illegal_masses),
         f"illegal_mass_reached/{name}": illegal_share,
     }
     note = (
@@ -262,59 +262,59 @@ def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixtur
 def _weights_of(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
     shares = mixture.shares()
     weights = np.array([shares.get(member, 0.0) for member in members])
-    normalised: FloatArray = weights / weights.sum()
-    return normalised
+    team_weights: FloatArray = weights / weights.sum()
+    return team_weights
 
 
-def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
+def _mean_illegal_mass(weights: FloatArray, team_of_state: IntArray, masses: FloatArray) -> float:
     """Return the probability of an illegal reply, mean over information states.
 
     Args:
-        weights: weight of each member in each side, [S, K].
-        side: side of each information state, [I].
+        weights: weight of each member in each team, [S, K].
+        team_of_state: team of each information state, [I].
         illegal: illegal mass of each member in each information state, [K, I].
     """
     mass = 0.0
-    for row in dict.fromkeys(map(tuple, weights.tolist())):  # sides with equal weights are merged
-        state_indices = np.flatnonzero((weights == row).all(axis=1)[side])
-        mean_by_member = illegal.take(state_indices, axis=1).mean(axis=1)
-        mass += len(state_indices) / len(side) * float(np.array(row) @ mean_by_member)
+    for row in dict.fromkeys(map(tuple, weights.tolist())):  # merges teams with equal weights
+        state_indices = np.flatnonzero((weights == row).all(axis=1)[team_of_state])
+        mean_by_member = masses.take(state_indices, axis=1).mean(axis=1)
+        mass += len(state_indices) / len(team_of_state) * float(np.array(row) @ mean_by_member)
     return mass
 
 
 def _values_over_draws(
     info_states: InfoStates,
     seats: int,
-    side: IntArray,
+    team_of_state: IntArray,
     profiles: Sequence[Sequence[FloatArray]],
     weights: FloatArray,
-    illegal: FloatArray,
+    masses: FloatArray,
 ) -> tuple[FloatArray, float]:
     """Return (expected return of each seat [P], illegal probability of a turn), over all draws.
 
     Args:
         info_states: information states of the environment.
         seats: number of seats.
-        side: side of each information state, [I].
+        team_of_state: team of each information state, [I].
         profiles: profiles of the K members.
-        weights: weight of each member in each side, [S, K].
+        weights: weight of each member in each team, [S, K].
         illegal: illegal mass of each member in each information state, [K, I].
     """
-    tree, sides = info_states.tree, side.tolist()
-    members_of = [np.flatnonzero(row).tolist() for row in weights]
-    num_draws = math.prod(map(len, members_of))
+    tree, teams = info_states.tree, team_of_state.tolist()
+    members_of_teams = [np.flatnonzero(row).tolist() for row in weights]
+    num_draws = math.prod(map(len, members_of_teams))
     if num_draws * len(tree.parent) > MAX_HISTORIES_TIMES_PLANS:
         raise GameError(
-            f"{info_states.rules}: {num_draws} draws of {len(members_of)} teams from "
+            f"{info_states.rules}: {num_draws} draws of {len(members_of_teams)} teams from "
             f"{len(profiles)} members are too many for exact figures; measure a single member "
             "(--answer policy), or matches."
         )
     values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
-    for draw in itertools.product(*members_of):
+    for draw in itertools.product(*members_of_teams):
         share = math.prod(float(weights[team, member]) for team, member in enumerate(draw))
-        rows = [profiles[draw[team]][index] for index, team in enumerate(sides)]
-        draw_values = policy_values(tree, info_states.seats, rows)
-        illegal_shares = np.array([illegal[draw[team], index] for index, team in enumerate(sides)])
+        profile = [profiles[draw[team]][index] for index, team in enumerate(teams)]
+        draw_values = policy_values(tree, info_states.seats, profile)
+        illegal_shares = np.array([masses[draw[team], index] for index, team in enumerate(teams)])
         values += share * draw_values.returns
         illegal_visits += share * float(draw_values.reach @ illegal_shares)
         visits += share * float(draw_values.reach.sum())

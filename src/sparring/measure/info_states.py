@@ -26,7 +26,7 @@ from sparring.environments.history_tree import tree_of
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 
 MASS_TOLERANCE = 1e-3
-"""Largest excess over 1 of the legal actions' total probability, as float32 is not exact."""
+"""Largest excess of the legal actions' total probability over 1; float32 is not exact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,7 @@ class Query:
 
     Example:
         Query(game="kuhn_poker", seat=0, key="0pb", observations=("kuhn first J", "bet"),
-        actions=("pass",),
-              legal_actions=("pass", "bet"))
+              actions=("pass",), legal_actions=("pass", "bet"))
     """
 
     game: str
@@ -45,9 +44,9 @@ class Query:
     observations: tuple[str, ...]  # texts of the seat's turns so far; the last is this turn's
     actions: tuple[str, ...]  # the seat's earlier actions: one less than observations
     legal_actions: tuple[str, ...]
-    # the records with these texts, for policies that read other fields of them; may be empty
+    # the observations with these texts, for policies that read their other fields; may be empty
     seen: tuple[Observation, ...] = field(default=(), compare=False)
-    # the team of each seat, for policies that depend on the side; may be empty if each seat is one
+    # the team of each seat, for policies that depend on it; may be empty if each seat is a team
     teams: tuple[int, ...] = field(default=(), compare=False)
 
 
@@ -58,7 +57,7 @@ class ActionScorer(Protocol):
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
         """Return, for each query, ln P(the reply is this action) of all legal actions.
 
-        Not renormalised: 1 minus the sum of the probabilities is the policy's illegal mass.
+        The probabilities are not renormalised: 1 minus their sum is the policy's illegal mass.
         """
 
 
@@ -119,31 +118,31 @@ def renormalise(logprobs: FloatArray) -> tuple[FloatArray, float]:
         SparringError: an entry is NaN or +inf, or the probabilities sum to more than 1.
     """
     logprobs = np.asarray(logprobs, dtype=np.float64)
-    top = logprobs.max()
-    if np.isnan(logprobs).any() or top == np.inf:
+    max_logprob = logprobs.max()
+    if np.isnan(logprobs).any() or max_logprob == np.inf:
         raise SparringError(
             "Log-probabilities of legal actions must be numbers below infinity, "
             f"got {logprobs.tolist()}."
         )
-    mass = float(np.exp(logprobs).sum()) if top < 1.0 else np.inf
+    mass = float(np.exp(logprobs).sum()) if max_logprob < 1.0 else np.inf
     if mass > 1.0 + MASS_TOLERANCE:
         raise SparringError(
             f"The probabilities of the legal actions sum to {mass:.6g}, more than 1: "
             f"log-probabilities {logprobs.tolist()}. An ActionScorer returns natural logarithms "
             "of probabilities, not scores."
         )
-    if top == -np.inf:
+    if max_logprob == -np.inf:
         return np.full(len(logprobs), 1.0 / len(logprobs)), 1.0
-    weights = np.exp(logprobs - top)
+    weights = np.exp(logprobs - max_logprob)
     return weights / weights.sum(), max(0.0, 1.0 - mass)
 
 
-DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
-HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
-_PROBES = 32  # random plays of an estimate
+DEFAULT_LIMIT = 50_000  # information states; liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
+HISTORIES_PER_INFO_STATE = 10  # the walk also stops at 10 * limit histories
+_PROBES = 32  # number of random plays of an estimate
 _MAX_ESTIMATE = 1e30  # a random play stops once it represents this many histories
-# an estimate this many times over the bound is trusted without a walk (wrong with P < 1/100,
-# Markov)
+# an estimate that exceeds the bound by this factor replaces the walk; by Markov's inequality it is
+# wrong with a probability below 1/100
 _TRUSTED_RATIO = 100.0
 
 
@@ -176,7 +175,7 @@ class InfoStates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Memory:
-    """What one seat has seen and done along one path; ``since``: plies that it has observed."""
+    """What one seat has seen and done on one path; ``since``: number of plies that it has seen."""
 
     observations: tuple[str, ...] = ()
     seen: tuple[Observation, ...] = ()
@@ -211,28 +210,28 @@ class _GameWalk:
         ]
         while stack:
             call.now = history, edge, memories = stack.pop()
-            node = len(self.edges)
+            history_index = len(self.edges)
             self.edges.append(edge)
-            if node >= self.limit * HISTORIES_PER_INFO_STATE:
+            if history_index >= self.limit * HISTORIES_PER_INFO_STATE:
                 raise too_large_error(
-                    self.game, self.limit, f"the walk was stopped after {node:,} histories"
+                    self.game, self.limit, f"the walk was stopped after {history_index:,} histories"
                 )
             if history.is_terminal():
-                self.terminal.append(node)
+                self.terminal.append(history_index)
                 self.returns.append(list(history.returns()))
             elif history.is_chance_node():
                 stack += reversed(
                     [
-                        (history.child(a), (node, -1, -1, p), memories)
-                        for a, p in history.chance_outcomes()
-                        if p > 0
+                        (history.child(action), (history_index, -1, -1, chance), memories)
+                        for action, chance in history.chance_outcomes()
+                        if chance > 0
                     ]
                 )
             else:
-                stack += reversed(list(self._moves(history, node, memories)))
+                stack += reversed(list(self._moves(history, history_index, memories)))
 
     def _moves(
-        self, history: Node, node: int, memories: tuple[_Memory, ...]
+        self, history: Node, history_index: int, memories: tuple[_Memory, ...]
     ) -> Iterator[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]]:
         state = self.game.state_of(history)
         seat = state.seat
@@ -263,7 +262,7 @@ class _GameWalk:
             )
             yield (
                 history.child(action_id),
-                (node, state_index, choice, 1.0),
+                (history_index, state_index, choice, 1.0),
                 (*memories[:seat], next_memory, *memories[seat + 1 :]),
             )
 

@@ -25,7 +25,7 @@ Label = Literal["unseen", "seen", "all"]
 
 NUM_PROBES = 400  # deals that estimate the share of a game's initial states seen in training
 MIN_SHARE = 0.05  # smallest share of unseen (or seen) states that are measured separately
-MAX_DEALS = 5000  # largest number of deals that are drawn until one fits
+MAX_DEALS = 5000  # number of deals that are drawn before the search for a fitting one fails
 WORDING = ("style", "outcome")  # options of a game that do not change its initial states
 
 
@@ -34,12 +34,12 @@ class Starts:
     """Initial states to play from, and whether training saw them.
 
     Args:
-        label: "unseen": none was seen in training; "seen": all were; "all": training draws from all
-            initial states, or nearly all, so no others exist.
+        label: "unseen": none was seen in training. "seen": all were. "all": training may draw all
+            initial states or nearly all, so there are too few unseen ones.
         game: the game, with the bank to draw from.
         seen: initial states seen in training.
-        is_seen: whether the played states must be seen (True) or unseen (False); None: any.
-        deals: the fixed deals of training, used in turn instead of draws.
+        is_seen: whether states to play from must be seen (True) or unseen (False); None: either.
+        deals: the fixed deals of training, which replace draws and are used in turn.
     """
 
     label: Label
@@ -54,13 +54,13 @@ class Starts:
         Raises:
             GameError: none of ``MAX_DEALS`` deals fits.
         """
-        draws = stream.child("deal")
+        deal_stream = stream.child("deal")
         if self.deals:
             return self.deals[number % len(self.deals)]
         if self.is_seen is None:
-            return draws
+            return deal_stream
         for attempt in range(MAX_DEALS):
-            deal = draws.child(attempt) if attempt else draws
+            deal = deal_stream.child(attempt) if attempt else deal_stream
             if (_initial_state(self.game, deal) in self.seen) == self.is_seen:
                 return deal
         raise GameError(
@@ -75,7 +75,7 @@ def all_starts(game: Environment) -> Starts:
 
 
 class SeenInitialStates:
-    """The initial states that training and its warm-up can use, given the configuration.
+    """The initial states that training and its warm-up can use, by the run's configuration.
 
     Args:
         config: the run's configuration; None: no training.
@@ -86,7 +86,7 @@ class SeenInitialStates:
         self.config, self.games = config, list(games)
         weights = [section.weight for section in config.environments] if config is not None else []
         has_warmup = config is not None and config.warmup.updates > 0
-        self.trained = [
+        self.trained_games = [
             game for game, weight in zip(self.games, weights, strict=True) if weight or has_warmup
         ]
         self._banks: dict[int, frozenset[Hashable]] = {}
@@ -96,7 +96,7 @@ class SeenInitialStates:
         """Return the initial states that training can use in a game; None: unlimited."""
         if is_banked(game):
             name = _environment_name(game)
-            same_games = [other for other in self.trained if _environment_name(other) == name]
+            same_games = [other for other in self.trained_games if _environment_name(other) == name]
             return frozenset().union(*(self._bank(other) for other in same_games))
         trained_game = self.training_game(game)
         has_fixed_states = self.config is not None and self.config.rollout.starts > 0
@@ -111,7 +111,7 @@ class SeenInitialStates:
 
     def training_game(self, game: Environment) -> Environment | None:
         """Return the training game with the same rules; bank and wording may differ."""
-        return next((other for other in self.trained if _rules(other) == _rules(game)), None)
+        return next((other for other in self.trained_games if _rules(other) == _rules(game)), None)
 
     def deals(self, game: Environment) -> tuple[Stream, ...]:
         """Return the fixed deals of a training game; empty if every group has a new deal."""

@@ -1,12 +1,12 @@
 """Episodes of a table policy for the credit lab, and the policy's exact gradient.
 
-Every column is filled, and the true value of each turn is known. With theta[I, a] the logits and
+The turn tables have every column, also the true value of each turn. With theta[I, a] the logits and
 pi(a|I) their softmax, the derivative of the expected return of the seat p that acts in I is
 
     dJ_p / dtheta[I, a] = reach(I) * pi(a|I) * (Q(I, a) - V(I)).
 
-N turns of all batches, I information states, P seats, D parameters: one per legal action of every
-information state, in that order.
+Shapes: N turns of all batches, I information states, P seats, D parameters. Each legal action of
+each information state has one parameter, in this order.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from sparring.play.turn_table import ordered_turns, turn_table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TablePolicy:
-    """Probabilities of legal actions in one array; ``starts`` are the first indices of states."""
+    """Probabilities of the legal actions of all information states, in one array."""
 
     states: InfoStates
-    starts: IntArray  # [I + 1]
+    starts: IntArray  # [I + 1] first index of each information state, then D
     flat: FloatArray  # [D] pi(a|I), above 0
     seats: IntArray  # [D] seat that acts in the parameter's information state
 
@@ -127,9 +127,7 @@ class TableAgent(TextAgent):
 
 Critic = Literal["exact", "noisy", "zero"]
 TIE = 1e-9  # actions whose exact values differ by less are equally good
-NOISE_SCALE = (
-    0.5  # standard deviation of a noisy critic's errors, in standard deviations of the returns
-)
+NOISE_SCALE = 0.5  # standard deviation of a noisy critic's errors over that of the returns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +141,7 @@ class LabEpisodes:
     state: IntArray  # [N] information state
     choice: IntArray  # [N] index of the played action among the legal ones
     advantage: FloatArray  # [N] exact Q - V
-    # judgements, [N] each, by the name of the reward component that they replace
+    # columns of judgements, [N] each, by the name of the reward component that they replace
     judgements: Mapping[str, FloatArray]
     contribution: FloatArray  # [N] a trained critic's estimate of what each turn adds to the return
 
@@ -158,12 +156,10 @@ class LabEpisodes:
 
     def with_judgements(self, components: Sequence[str]) -> LabEpisodes:
         """Return the episodes with these judgements added to the rewards."""
-        added = {name: self.judgements[name] for name in components}
-        reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
-        return replace(
-            self,
-            turns=replace(self.turns, reward=reward, components={**self.turns.components, **added}),
-        )
+        columns = {name: self.judgements[name] for name in components}
+        reward = self.turns.reward + sum(columns.values(), np.zeros(len(self.batch)))
+        all_columns = {**self.turns.components, **columns}
+        return replace(self, turns=replace(self.turns, reward=reward, components=all_columns))
 
 
 def play_table(
@@ -215,8 +211,8 @@ def lab_episodes(
     """Return the turns of episodes with all columns that estimators may need.
 
     Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's
-    estimate of the future return, ``value_after`` the same at the seat's next turn (0 after its
-    last). ``old_logprob`` is ``logprob``; ``reference_logprob`` is that of uniform play.
+    estimate of the future return, ``value_after`` its estimate at the seat's next turn (0 after
+    its last). ``old_logprob`` equals ``logprob``; ``reference_logprob`` is that of uniform play.
 
     Args:
         episodes: whole batches, numbered from 0.
@@ -228,18 +224,18 @@ def lab_episodes(
     """
     turns = turn_table(episodes)
     state, choice = _states_and_choices(episodes, policy)
-    slot = policy.starts[state] + choice
-    logprob = np.log(policy.flat[slot])
-    action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
+    parameter = policy.starts[state] + choice
+    logprob = np.log(policy.flat[parameter])
+    action_value, state_value = np.concatenate(values.action)[parameter], values.state[state]
     error = _critic_error(critic, len(values.state), turns, stream)[state]
     factor, earlier_rewards = float(critic != "zero"), rewards_before(turns)
     value = factor * (state_value - earlier_rewards) + error
     mean_final_return = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[
-        slot
+        parameter
     ]
-    total = np.where(turns.done, mean_final_return, action_value)
+    totals = np.where(turns.done, mean_final_return, action_value)
     is_first = np.diff(turns.trajectory, prepend=-1) != 0
-    contribution = factor * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
+    contribution = factor * (totals - np.where(is_first, 0.0, np.append(0.0, totals[:-1]))) + error
     next_value = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
@@ -276,9 +272,9 @@ def _judgements(
     ``best_action``: 1 if no action has a larger Q under the playing policy, otherwise 0.
     ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
-    best = np.array([action_values.max() for action_values in values.action])[state]
+    best_values = np.array([action_values.max() for action_values in values.action])[state]
     return {
-        "best_action": (chosen_values >= best - TIE).astype(np.float64),
+        "best_action": (chosen_values >= best_values - TIE).astype(np.float64),
         "playout_value": chosen_values,
     }
 
@@ -292,11 +288,11 @@ def _states_and_choices(
         for index, query in enumerate(policy.states.queries)
         for choice, action in enumerate(query.legal_actions)
     }
-    pairs = [
+    positions_of_turns = [
         position_of[turn.seat, turn.state_key, str(turn.action)]
         for _, turn in ordered_turns(episodes)
     ]
-    positions = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    positions = np.array(positions_of_turns, dtype=np.int64).reshape(-1, 2)
     return positions[:, 0].copy(), positions[:, 1].copy()
 
 
@@ -320,11 +316,11 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
 def slice_turns(turns: TurnTable, begin: int, end: int) -> TurnTable:
     """Return rows ``begin`` to ``end`` of a table, whole trajectories renumbered from 0."""
     columns = _columns(turns)
-    sliced = {name: column[begin:end] for name, column in columns.items()}
-    sliced["trajectory"] = sliced["trajectory"] - (sliced["trajectory"][0] if end > begin else 0)
+    slices = {name: column[begin:end] for name, column in columns.items()}
+    slices["trajectory"] = slices["trajectory"] - (slices["trajectory"][0] if end > begin else 0)
     return replace(
         turns,
-        **sliced,
+        **slices,
         components={name: column[begin:end] for name, column in turns.components.items()},
     )
 
@@ -346,5 +342,5 @@ def repeat_table(turns: TurnTable, rows: int) -> TurnTable:
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    by_name = {field.name: getattr(turns, field.name) for field in fields(turns)}
-    return {name: column for name, column in by_name.items() if isinstance(column, np.ndarray)}
+    values = {field.name: getattr(turns, field.name) for field in fields(turns)}
+    return {name: column for name, column in values.items() if isinstance(column, np.ndarray)}

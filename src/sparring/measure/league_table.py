@@ -29,7 +29,7 @@ from sparring.play.players.base import Agent
 
 ELO = 400.0 / np.log(10.0)
 """Elo points per unit of s: 400 points are 10 to 1 odds."""
-_MAX_STEPS, _PRECISION = 200, 1e-6  # precision in natural-log units: 0.0002 Elo
+_MAX_STEPS, _PRECISION = 200, 1e-6  # the precision is in natural-log units: 0.0002 Elo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ def fit_davidson(
 
     Args:
         wins: [P, P] games that the row won against the column; the diagonal is ignored.
-        draws: [P, P] symmetric, drawn games of the pair.
+        draws: [P, P] number of drawn games of the pair, symmetric.
         prior_sd: standard deviation of the prior on strengths and draw propensity, in natural-log
             units (3.0 is 521 Elo).
 
@@ -61,9 +61,9 @@ def fit_davidson(
     _check_counts(wins, draws)
     num_players = len(wins)
     first, second = np.triu_indices(num_players, 1)
-    # [pairs, 3]
+    # [pairs, 3] wins of the first player, draws, wins of the second
     counts = np.stack([wins[first, second], draws[first, second], wins[second, first]], axis=1)
-    # d log-weight / d parameter; the last parameter is d
+    # [pairs, 3, P + 1] derivatives of log-weights; the last parameter is d
     features = np.zeros((len(first), 3, num_players + 1))
     pairs = np.arange(len(first))
     features[pairs, 0, first] = features[pairs, 2, second] = 0.5
@@ -83,8 +83,8 @@ def _newton(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the maximiser of log-likelihood minus |x|^2 / (2 sd^2) and the curvature there.
 
-    Newton's steps from 0, where all outcomes are equally likely and the curvature is greatest, do
-    not overshoot.
+    Newton's steps begin at 0, where all outcomes are equally likely. The curvature is greatest
+    there, so the steps do not overshoot.
     """
     x = np.zeros(features.shape[-1])
     for _ in range(_MAX_STEPS):
@@ -105,9 +105,9 @@ def _derivatives(
     probabilities = _probabilities(features @ x)
     games = counts.sum(axis=1, keepdims=True)
     gradient = np.einsum("po,pok->k", counts - games * probabilities, features) - x / prior_sd**2
-    expected = np.einsum("po,pok->pk", probabilities, features)
+    means = np.einsum("po,pok->pk", probabilities, features)
     second_moment = np.einsum("po,pok,pol->kl", games * probabilities, features, features)
-    return gradient, second_moment - np.einsum("pk,pl->kl", games * expected, expected) + np.eye(
+    return gradient, second_moment - np.einsum("pk,pl->kl", games * means, means) + np.eye(
         len(x)
     ) / prior_sd**2
 
@@ -243,7 +243,7 @@ def build_table(
     return LeagueTable(
         game=game,
         rows=rows,
-        payoffs=tuple(tuple(line) for line in ordered_payoffs.tolist()),
+        payoffs=tuple(tuple(row) for row in ordered_payoffs.tolist()),
         matches=tuple(reports.values()),
     )
 

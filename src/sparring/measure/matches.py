@@ -14,7 +14,7 @@ from sparring.core.records import Episode, Interval, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, teams_of
 from sparring.measure.initial_states import Starts, all_starts
-from sparring.measure.oracle_regret import Judge, Regret, measured_regret
+from sparring.measure.oracle_regret import Judge, Regret, measure_regret
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.replay import figures_of
@@ -30,8 +30,8 @@ class MatchRecord:
     """Results of games for the agent in one seat.
 
     A game is a win if the agent's return is above the returns of all other teams, a draw if it
-    equals the best of them, and a loss otherwise. Cooperative games are draws and games of one seat
-    are wins; there ``success`` has the result.
+    equals the best of them, and a loss otherwise. Cooperative games count as draws, and games of
+    one seat as wins; for one seat ``success`` has the result.
     """
 
     wins: int
@@ -40,11 +40,11 @@ class MatchRecord:
     mean_return: Interval  # t interval, in the game's units
     win: Interval  # Wilson interval of P(win)
     win_or_draw: Interval  # Wilson interval of P(win or draw)
-    # share of the agent's replies that are illegal or unparsable; games are clusters
+    # share of illegal or unparsable replies of the agent; the interval has games as clusters
     illegal: Interval
     # Wilson interval of P(the return is the most that the game pays), in games of one seat
     success: Interval | None = None
-    regret: Regret | None = None  # value lost by the agent's turns, if an oracle judged them
+    regret: Regret | None = None  # what the agent's turns lost, if an oracle judged them
     # games with a conversation longer than a model's context; no other field counts them
     truncated: int = 0
     failed: int = 0  # games that failed with an error
@@ -84,8 +84,8 @@ def play_matches(
 ) -> MatchReport:
     """Play ``games_per_seat`` games with the agent in each seat and the opponent in all others.
 
-    Every game has its own deal and draws, derived from ``stream`` by seat and number, so the games
-    are independent and a longer match begins with the games of a shorter one. A game with a
+    Every game has its own deal and draws, derived from ``stream`` by seat and number. So the games
+    are independent, and a longer match begins with the games of a shorter one. A game with a
     conversation longer than a model's context has no result and is only counted.
 
     Args:
@@ -122,7 +122,7 @@ def play_matches(
         specs, agents, on_finished=on_finished, in_flight=in_flight
     ).require_any()
     episodes = within_context(rollout.episodes)
-    seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
+    groups = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     truncated = Counter(e.agents.index(AGENT) for e in rollout.episodes if e.has_outgrown_context)
     records = [
         replace(
@@ -130,7 +130,7 @@ def play_matches(
             truncated=truncated[seat],
             failed=games_per_seat - len(seat_episodes) - truncated[seat],
         )
-        for seat, seat_episodes in enumerate(seats)
+        for seat, seat_episodes in enumerate(groups)
     ]
     teams = teams_of(game)
     overall = record(episodes, AGENT, level=level, teams=teams)
@@ -160,16 +160,16 @@ def _seat_record(
 ) -> MatchRecord:
     result = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
-        num_solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
+        num_solved = sum(is_highest_payoff(game, episode.returns[0]) for episode in episodes)
         result = replace(result, success=wilson_interval(num_solved, len(episodes), level=level))
     return (
         result
         if judge is None
-        else replace(result, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+        else replace(result, regret=measure_regret(game, episodes, AGENT, judge, level=level))
     )
 
 
-def succeeded(game: Environment, value: float) -> bool:
+def is_highest_payoff(game: Environment, value: float) -> bool:
     """Return whether a return is the highest possible payoff of the game."""
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
@@ -258,7 +258,7 @@ def _notes(game: Environment, rollout: Rollout, num_games: int) -> tuple[str, ..
 
 
 def intervals_of(record: MatchRecord) -> dict[str, Interval]:
-    """Return a record's outcomes (with one seat: success), return, and regret if judged."""
+    """Return a record's win rates (with one seat: success), return, and regret if judged."""
     intervals = (
         {"success": record.success}
         if record.success
@@ -296,7 +296,7 @@ class SelfPlayReport:
         game: the game's name.
         starts: label of the initial states; see ``Starts.label``.
         plays: number of episodes.
-        distinct: number of different courses of play.
+        distinct: number of different courses, see ``course``.
         commonest: number of episodes of the most frequent course.
         turns: mean number of replies per episode, all seats.
         illegal: share of replies that are illegal; games are clusters.

@@ -6,9 +6,9 @@ Exact oracles are tried in this order:
    positions
 2. ``constraint``: puzzles whose folder has a solver
 3. ``posterior``: hidden worlds whose folder has a solver
-4. ``cfr``: one seat or two opposed ones, at most 50,000 histories. An equilibrium mixes actions of
-   equal value, and CFR only approximates it. So actions count as equally good if their values
-   differ by less than a thousandth of the game's range of payoffs
+4. ``cfr``: one seat or two opposed ones, at most 50,000 histories. CFR only
+   approximates an equilibrium, which mixes actions of equal value. So actions count as equally
+   good if their values differ by less than a thousandth of the game's range of payoffs
 5. ``planning``: environments that are not OpenSpiel games and have a solver
 
 ``mcts`` is not exact and is used only on request.
@@ -78,13 +78,13 @@ def oracles_for(
         ConfigError: the requested oracle can judge none of the games.
     """
     if spec is not None:
-        return _requested_oracle(spec, games)
-    pairs = {game.name: choose_oracle(game, run_oracles.get(game.name)) for game in games}
-    notes = [note for _, note in pairs.values() if note]
-    return {name: oracle for name, (oracle, _) in pairs.items() if oracle is not None}, notes
+        return _make_requested_oracle(spec, games)
+    choices = {game.name: choose_oracle(game, run_oracles.get(game.name)) for game in games}
+    notes = [note for _, note in choices.values() if note]
+    return {name: oracle for name, (oracle, _) in choices.items() if oracle is not None}, notes
 
 
-def _requested_oracle(
+def _make_requested_oracle(
     spec: OracleSpec, games: Sequence[Environment]
 ) -> tuple[dict[str, Oracle], list[str]]:
     oracle = spec.make()
@@ -105,7 +105,7 @@ def choose_oracle(game: Environment, run_oracle: Oracle | None = None) -> tuple[
 
     Args:
         game: the game.
-        run_oracle: the run's oracle of the game, which comes first; for ``noisy`` the oracle in it.
+        run_oracle: the run's oracle of the game, which comes first, without ``noisy`` around it.
     """
     if run_oracle is not None:
         return without_faults(run_oracle), ""

@@ -21,7 +21,7 @@ from sparring.methods.oracles.judge import is_best, judge_episodes, regret
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.ops.statistics import clustered_mean_interval, clustered_share_interval
 
-BUDGET = 2_000  # judged decisions per game, opponent and seat; only whole games, at least one
+BUDGET = 2_000  # decisions to judge per game, opponent and seat; at least one whole game is judged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """An oracle, and its budget: decisions judged per seat and opponent; None: all."""
+    """An oracle, and the number of decisions to judge per seat and opponent; None: all."""
 
     oracle: Oracle
     budget: int | None = BUDGET
@@ -110,9 +110,9 @@ class JudgedTurns:
 def add_judged_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
     """Return the sum of results of ``JudgedTurns.as_data``; the order does not matter."""
     games = [
-        (value_lost, best, num_judged)
+        (value_lost, num_best, num_judged)
         for part in parts
-        for value_lost, best, num_judged, count in part["games"]
+        for value_lost, num_best, num_judged, count in part["games"]
         for _ in range(count)
     ]
     turns, submitted = (sum(part[key] for part in parts) for key in ("turns", "asked"))
@@ -124,21 +124,21 @@ def add_judged_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
     )
 
 
-def measured_regret(
+def measure_regret(
     game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
 ) -> Regret:
-    """Return the regret of an agent; see ``judged_turns``."""
-    return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
+    """Return the regret of an agent; see ``judge_turns``."""
+    return judge_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
 
 
-def judged_turns(
+def judge_turns(
     game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge
 ) -> JudgedTurns:
     """Judge an agent's turns, game by game, until the budget is spent.
 
     Args:
         game: the game of all episodes.
-        episodes: finished games; in order, so that a longer match judges the same games first.
+        episodes: finished games; the first ones are judged.
         agent: the name in ``Episode.agents`` whose turns are judged.
         judge: the oracle and its budget.
 
@@ -160,11 +160,11 @@ def judged_turns(
     ):
         turns = turns_of(episode, agent)
         regrets = [value for value in map(regret, turns) if value is not None]
-        best = [is_right for is_right in map(is_best, turns) if is_right is not None]
+        are_best = [is_right for is_right in map(is_best, turns) if is_right is not None]
         submitted += len(turns)
         bound = max([bound, *(turn.verdict.bound for turn in turns if turn.verdict is not None)])
         if regrets:
-            games.append((float(sum(regrets)), sum(best), len(regrets)))
+            games.append((float(sum(regrets)), sum(are_best), len(regrets)))
     return JudgedTurns(turns=sum(counts), submitted=submitted, games=tuple(games), bound=bound)
 
 

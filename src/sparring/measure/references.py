@@ -21,8 +21,8 @@ from sparring.environments.history_tree import rules_key
 from sparring.measure.exploitability import (
     ExploitabilityReport,
     best_response_values,
-    figures_of,
     nash_conv,
+    report_figures,
 )
 from sparring.measure.info_states import InfoStates, UniformScorer, enumerate_info_states
 from sparring.measure.initial_states import Starts
@@ -30,8 +30,8 @@ from sparring.measure.matches import MatchReport, play_matches
 from sparring.ops.sequence_form import equilibrium_value
 from sparring.play.players.random import random
 
-MAX_STATES = 2_000  # information states; references of such games take less than a second
-MAX_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
+MAX_STATES = 2_000  # information states; references of smaller games take under a second
+MAX_SOLVED_STATES = 8_000  # largest two-seat game whose equilibrium is computed
 _cache: dict[tuple[str, int], References | None] = {}  # by rules and limit, in this process
 
 
@@ -62,10 +62,10 @@ def references(game: Environment, info_states: InfoStates) -> References:
 
 
 def references_of(game: Environment, *, max_states: int = MAX_STATES) -> References | None:
-    """Return ``references`` of a game, cached per process; None if it has more states."""
-    cached = _cache.get((rules_key(game), 0))
-    if cached is not None:
-        return cached
+    """Return ``references`` of a game, cached per process; None if the game is larger."""
+    cached_references = _cache.get((rules_key(game), 0))
+    if cached_references is not None:
+        return cached_references
     key = (rules_key(game), max_states)
     if key not in _cache:
         try:
@@ -76,41 +76,41 @@ def references_of(game: Environment, *, max_states: int = MAX_STATES) -> Referen
 
 
 def _references(game: Environment, info_states: InfoStates) -> References:
-    uniform = nash_conv(game, info_states, UniformScorer())
+    uniform_report = nash_conv(game, info_states, UniformScorer())
     if game.num_seats == 1:
         rows = [
             np.full(len(query.legal_actions), 1.0 / len(query.legal_actions))
             for query in info_states.queries
         ]
         value = float(best_response_values(game, info_states, rows)[0])
-        return References(uniform=uniform, best="best play", values=(value,))
+        return References(uniform=uniform_report, best="best play", values=(value,))
     if game.cooperative:
-        joint = uniform.best_joint_value
+        joint_value = uniform_report.best_joint_value
         return References(
-            uniform=uniform,
+            uniform=uniform_report,
             best="best team",
-            values=None if joint is None else (joint,) * game.num_seats,
+            values=None if joint_value is None else (joint_value,) * game.num_seats,
         )
     values = None
-    if game.num_seats == 2 and game.zero_sum and len(info_states) <= MAX_SOLVED:
+    if game.num_seats == 2 and game.zero_sum and len(info_states) <= MAX_SOLVED_STATES:
         value = equilibrium_value(info_states.tree, info_states.seats, info_states.widths) + 0.0
         values = (value, 0.0 - value)
-    return References(uniform=uniform, best="equilibrium", values=values)
+    return References(uniform=uniform_report, best="equilibrium", values=values)
 
 
 def reference_values(game: Environment, refs: References) -> dict[str, tuple[float, float | None]]:
     """Return (uniform play's value, best play's or None if unknown) of each exact figure."""
     name, values = game.name, refs.values or (None,) * game.num_seats
-    uniform = figures_of(game, refs.uniform)
+    uniform_figures = report_figures(game, refs.uniform)
     pairs: dict[str, tuple[float, float | None]] = {
         figure: (0.0 if figure.startswith("illegal_mass") else value, 0.0)
-        for figure, value in uniform.items()
+        for figure, value in uniform_figures.items()
     }
-    # in an equilibrium these are above 0 if team-mates have private information
-    as_one = [figure for figure in pairs if figure.startswith("as_one_exploitability/")]
-    pairs |= {figure: (uniform[figure], None) for figure in as_one}
-    for role, mean, best in zip(game.roles, refs.uniform.values, values, strict=True):
-        pairs[f"value/{name}/{role}"] = (mean, best)
+    # an equilibrium has values above 0 here if team-mates have private information
+    as_one_figures = [figure for figure in pairs if figure.startswith("as_one_exploitability/")]
+    pairs |= {figure: (uniform_figures[figure], None) for figure in as_one_figures}
+    for role, uniform, best in zip(game.roles, refs.uniform.values, values, strict=True):
+        pairs[f"value/{name}/{role}"] = (uniform, best)
     return pairs
 
 
@@ -130,14 +130,14 @@ def compare_nash_conv(figure: str, value: float, game_references: References) ->
     return f"{text}; this is {share:.0%} of uniform play's." if share < 10 else f"{text}."
 
 
-UNIFORM_GAMES = 200  # games per seat of the random agent that the policy is compared with
-MANY_ILLEGAL = 0.05  # share of illegal replies above which NashConv alone misleads
+UNIFORM_GAMES = 200  # largest number of games per seat of uniform play, for comparison
+MAX_ILLEGAL_SHARE = 0.05  # with a larger share of illegal replies NashConv alone misleads
 
 
 def reference_report(
     games: Sequence[Environment],
     figures: Mapping[str, float],
-    of_game: Mapping[str, References],
+    references_by_game: Mapping[str, References],
     verdicts: Sequence[str],
 ) -> dict[str, Any]:
     """Return the references of each figure, and sentences that compare the policy with them.
@@ -145,18 +145,18 @@ def reference_report(
     Args:
         games: the measured games.
         figures: exact figures of the policy, by name.
-        of_game: references by name of the game, for games that could be enumerated.
+        of_game: references by the game's name, for games that could be enumerated.
         verdicts: sentences about matches, which come last.
     """
     pairs: dict[str, tuple[float, float | None]] = {}
     sentences = []
     for game in games:
-        if game.name in of_game:
-            pairs.update(reference_values(game, of_game[game.name]))
+        if game.name in references_by_game:
+            pairs.update(reference_values(game, references_by_game[game.name]))
             if f"nash_conv/{game.name}" not in figures:
                 continue  # mixtures of teams have no NashConv
             text = compare_nash_conv(
-                "NashConv", figures[f"nash_conv/{game.name}"], of_game[game.name]
+                "NashConv", figures[f"nash_conv/{game.name}"], references_by_game[game.name]
             )
             text += describe_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {text}")
@@ -197,7 +197,7 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
 
 def describe_illegal(mass: float) -> str:
     """Return a sentence about illegal replies, which NashConv ignores; "" if they are few."""
-    if mass < MANY_ILLEGAL:
+    if mass < MAX_ILLEGAL_SHARE:
         return ""
     return (
         f" It ignores illegal replies, {mass:.0%} of all replies in episodes, "

@@ -15,8 +15,8 @@ derived from (seed, row's name, seat, number), and the pieces do not depend on t
 sum is therefore the same for any number of processes, any order and after any interruption.
 
 A tally counts the results: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5,
-"illegal": 0, "replies": 40}``, game by game ``"replied": [[illegal replies, replies, number of such
-games], ...]``, and with an oracle ``"judged": {"turns": 40, ...}``, see ``JudgedTurns.as_data``.
+"illegal": 0, "replies": 40}``. The list ``replied`` has one entry [illegal replies, replies, number
+of such games] for each such pair. With an oracle ``judged`` has ``JudgedTurns.as_data``.
 Older files have no ``replied``; the interval of their illegal share assumes independent replies.
 """
 
@@ -55,19 +55,19 @@ from sparring.measure.matches import (
     OPPONENT,
     illegal_replies,
     illegal_share,
+    is_highest_payoff,
     match_spec,
     outcome,
-    succeeded,
 )
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.oracle_regret import Judge, add_judged_turns, judged_turns
+from sparring.measure.oracle_regret import Judge, add_judged_turns, judge_turns
 from sparring.methods.oracles.base import Oracle, reason_not_judged
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.team import play_teams
 
 EACH = "each"
-MAX_ROWS = 1000  # rows that one row with ``each`` may expand to
+MAX_ROWS = 1000  # largest number of rows that one row with ``each`` may stand for
 RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 EXAMPLE = "write each: {game: 1..144} and name: game_{game}"
 
@@ -118,7 +118,7 @@ def _values(range_value: Any) -> list[Any] | None:
     return list(range_value) if is_plain and 0 < len(range_value) <= MAX_ROWS else None
 
 
-MAX_STATES = 20_000  # information states up to which an exact row enumerates
+MAX_STATES = 20_000  # largest number of information states that an exact row enumerates
 
 
 class _Entry(Strict):
@@ -302,15 +302,15 @@ def check_suite(name: str, data: Any) -> Suite:
     file_rows = data["rows"] if isinstance(data.get("rows"), list) else []
     option_ranges = [option_values(name, index, row) for index, row in enumerate(file_rows)]
     plain_rows = [
-        {key: value for key, value in row.items() if key != EACH} if option else row
-        for row, option in zip(file_rows, option_ranges, strict=True)
+        {key: value for key, value in row.items() if key != EACH} if option_range else row
+        for row, option_range in zip(file_rows, option_ranges, strict=True)
     ]
     try:
         suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
             expanded_row
-            for row, option in zip(suite.rows, option_ranges, strict=True)
-            for expanded_row in _rows(row, option)
+            for row, option_range in zip(suite.rows, option_ranges, strict=True)
+            for expanded_row in _expand_row(row, option_range)
         ]
         suite = Suite(summary=suite.summary, rows=rows)
     except ValidationError as error:
@@ -323,7 +323,7 @@ def check_suite(name: str, data: Any) -> Suite:
     return suite
 
 
-def _rows(row: SuiteRow, option_range: tuple[str, list[Any]] | None) -> list[SuiteRow]:
+def _expand_row(row: SuiteRow, option_range: tuple[str, list[Any]] | None) -> list[SuiteRow]:
     if option_range is None:
         return [row]
     option, values = option_range
@@ -452,7 +452,7 @@ Tally = dict[str, Any]
 
 
 def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
-    """Return the counts of some games; the return belongs to the agent's first seat.
+    """Return the counts of some games; a game's return is that of the agent's first seat.
 
     Args:
         episodes: episodes of one game.
@@ -484,7 +484,7 @@ def _group_equal(games: Counter[tuple[int, int]]) -> list[list[int]]:
     return [[*game, count] for game, count in sorted(games.items())]
 
 
-def _illegal(counts: Tally, level: float) -> Interval:
+def _illegal_interval(counts: Tally, level: float) -> Interval:
     """Return the share of illegal replies, clustered by game if the tally has the games."""
     if "replied" not in counts:
         return wilson_interval(counts["illegal"], counts["replies"], level=level)
@@ -519,16 +519,16 @@ def figures(
 ) -> dict[str, Any]:
     """Return the figures of a tally as plain data; intervals are {"mean", "low", "high"}.
 
-    A match has wins: games in which the agent alone has the highest return. A game of one seat, and
-    a row with an oracle, has successes: games with the highest return that the game pays. Judged
-    turns give regret, the share of optimal moves, and "oracle" with its counts.
+    Rows of matches have wins: games in which the agent alone has the highest return. Rows of games
+    with one seat, and rows with an oracle, have successes: games with the highest possible return.
+    An oracle adds regret, the share of optimal moves, and "oracle" with its counts.
     """
     mean = mean_return(counts, level=level)
     games = mean.count
     result: dict[str, Any] = {
         "games": games,
         "return": as_data(mean),
-        "illegal": as_data(_illegal(counts, level)),
+        "illegal": as_data(_illegal_interval(counts, level)),
     }
     if row.kind == "match":
         wins, draws = counts["wins"], counts["draws"]
@@ -540,7 +540,7 @@ def figures(
     )
     if game.num_seats == 1 or row.oracle is not None:
         num_successes = sum(
-            count for value, count in counts["returns"].items() if succeeded(game, float(value))
+            num for value, num in counts["returns"].items() if is_highest_payoff(game, float(value))
         )
         result["success"] = as_data(wilson_interval(num_successes, games, level=level))
     if row.oracle is not None:
@@ -647,9 +647,9 @@ def starts_of(row: SuiteRow, game: Environment, training: SeenInitialStates) -> 
 
 
 def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, list[Label]]:
-    """Return (suite, label of each row) with a row of seen initial states after each that has them.
+    """Return (suite with rows of seen initial states, label of each row).
 
-    The added rows are outside the totals.
+    Such a row follows each row whose game has seen states; it is outside the totals.
     """
     rows: list[SuiteRow] = []
     labels: list[Label] = []
@@ -714,7 +714,7 @@ def play_piece(
         return counts
     return {
         **counts,
-        "judged": judged_turns(
+        "judged": judge_turns(
             starts.game, episodes, AGENT, Judge(oracle=oracle, budget=None)
         ).as_data(),
     }

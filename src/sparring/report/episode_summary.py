@@ -12,7 +12,7 @@ from sparring.core.records import Episode, FloatArray, Observation, Turn
 from sparring.environments.base import Environment, teams_of
 from sparring.environments.openspiel.people import for_people, revealed_by, seen_by
 from sparring.measure.info_states import Query
-from sparring.measure.matches import outcome, succeeded
+from sparring.measure.matches import is_highest_payoff, outcome
 from sparring.play.replay import replay
 
 MAX_ACTIONS = 30  # with more legal actions, a turn's probabilities are not computed
@@ -40,7 +40,7 @@ def result_text(game: Environment, returns: tuple[float, ...], seat: int) -> str
     """Return a sentence that says who won, with the payoffs."""
     payoff = returns[seat]
     if game.num_seats == 1:
-        prefix = "You made it" if succeeded(game, payoff) else "You did not make it"
+        prefix = "You made it" if is_highest_payoff(game, payoff) else "You did not make it"
         return f"{prefix}: {payoff:g} of at most {game.max_utility:g}."
     if game.cooperative:
         return f"Together you got {payoff:g} of at most {game.max_utility:g}."

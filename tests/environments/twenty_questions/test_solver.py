@@ -114,6 +114,6 @@ def test_approximate_values_are_within_their_bound(data):
         assert all(
             abs(a - b) <= approximate.bound + 1e-9 for a, b in zip(exact.values, approximate.values, strict=True)
         )
-        can_ask = state.spiel.table.num_asked < environment.spiel.opening.questions and exact.entropy > 0.0
+        can_ask = state.spiel.table.num_questions_asked < environment.spiel.opening.questions and exact.entropy > 0.0
         assert approximate.certainty == (0.5 if can_ask else 1.0)
         assert approximate.entropy == exact.entropy

@@ -15,7 +15,7 @@ import pytest
 from tests.methods.credit import test_bias as exact
 from tests.methods.credit.tables import table
 
-from sparring.measure.credit_lab import bind_estimator, estimator_names, per_turn
+from sparring.measure.credit_lab import advantage_per_turn, bind_estimator, estimator_names
 
 pytestmark = pytest.mark.always
 MEMBERS = 3
@@ -85,7 +85,7 @@ def share_of_exact_gradient(name):
         if estimate.plugin.declarations.CRITIC == "contribution":
             turns = with_contributions(turns)
         turns = with_verdicts(turns) if is_judged else dataclasses.replace(turns, components={"game": turns.reward})
-        advantages = per_turn(estimate(turns, {}), turns)
+        advantages = advantage_per_turn(estimate(turns, {}), turns)
         scores = np.array([score for _, _, scores in trajectories for score in scores])
         total += np.prod([p for p, _, _ in trajectories]) * float(advantages @ scores) / MEMBERS
     return total / exact.EXACT

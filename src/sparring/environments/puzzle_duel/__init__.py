@@ -83,7 +83,7 @@ def prompt_for(
 
 PROPOSER, SOLVER = 0, 1
 ROLES = ("proposer", "solver")
-MAX_ROWS = 10  # largest number of rounds in a picture, which shows the latest
+MAX_ROWS = 10  # a picture shows at most this many rounds, the latest ones
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +91,7 @@ class PuzzleDuelPosition:
     """The state of an episode.
 
     Attributes:
-        allowed: the numbers that puzzles may use, which are the initial state.
+        allowed: the numbers that puzzles may use; they are the initial state.
         is_solved: for each finished round, whether the puzzle was solved.
         puzzles: the puzzles so far; one more than the finished rounds if the solver is due.
         is_invalid: whether the proposer wrote an invalid puzzle, which ends the episode.
@@ -179,8 +179,8 @@ class Duel(PaintedPlay):
         position, rules = self.position, self.rules
         finished_rounds = zip(position.puzzles, position.is_solved, strict=False)
         rounds = " ".join(
-            f"{puzzle_text(puzzle, 'full')} {'solved' if is_right else 'failed'};"
-            for puzzle, is_right in finished_rounds
+            f"{puzzle_text(puzzle, 'full')} {'solved' if is_solved else 'failed'};"
+            for puzzle, is_solved in finished_rounds
         )
         view = position.allowed if seat == PROPOSER else position.puzzles[-1:]
         news, ask = prompt_for(seat, position.allowed, position.puzzles, position.is_solved, rules)
@@ -247,17 +247,17 @@ class PuzzleDuel(Bank):
                    rounds left, including this round
         frontier:  solved (easy, 1), not solved (1, 0); invalid (-1, 0)
     Pitfalls: in "duel" an invalid puzzle costs no more than a solved one, so a proposer learns
-    validity only if the solver sometimes fails. The solver tries each puzzle once, so its
-    difficulty shows only in the mean over episodes. Held-out initial states are other sets of
-    numbers, but small puzzles from these sets may also occur in training.
+    validity only if the solver sometimes fails. The solver tries each puzzle once, so
+    how hard a puzzle is shows only in the mean over episodes. Held-out initial states are other
+    sets of numbers, but small puzzles from these sets may also occur in training.
 
     Args:
         numbers: a puzzle has 2 to ``numbers`` numbers; 2 to 6.
         largest: puzzles use numbers from 1 to ``largest``; 2 to 99.
         most: targets are from 1 to ``most``; at least ``numbers`` times ``largest`` and at most
             9,999.
-        allowed: number of different numbers that the puzzles of an episode may use, also more than
-            once: 2 to ``largest``.
+        allowed: number of different numbers that the puzzles of an episode may use, 2 to
+            ``largest``; a puzzle may repeat a number.
         rounds: rounds per episode, 1 to 16; roles stay the same.
         payoff: "duel": zero-sum; "frontier": every valid puzzle pays the proposer, an unsolved
             puzzle pays most.

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from sparring.core.rng import Stream
 
 SIGNS = ("+", "-", "*")
-MAX_ATTEMPTS = 64  # number of random chains to try; then a sum, which is always valid
+MAX_ATTEMPTS = 64  # number of random expressions to try; after them a sum, always valid
 MAX_CHARACTERS = 200  # largest number of characters of a puzzle or an expression
 TOKEN = re.compile(r"\s*(?:(0|[1-9][0-9]{0,5})(?![0-9])|([-+*()]))")
 Style = Literal["brief", "full"]
@@ -104,7 +104,7 @@ def solves(puzzle: Puzzle, text: str) -> bool:
 
 
 def text_in_tags(reply: str, tag: str) -> str | None:
-    """Return the text between the last pair of tags of this name, or None."""
+    """Return the text between the last <tag> and </tag> of a reply, or None."""
     end = reply.rfind(f"</{tag}>")
     start = reply.rfind(f"<{tag}>", 0, max(end, 0))
     return None if start < 0 else reply[start + len(tag) + 2 : end]
@@ -127,7 +127,7 @@ def read_puzzle(
         proof = proof if mark else None
     if not arrow or proof is None:
         return None
-    numbers, target = _numbers(numbers_text), _numbers(target_text)
+    numbers, target = _parse_numbers(numbers_text), _parse_numbers(target_text)
     if numbers is None or target is None or len(target) != 1:
         return None
     puzzle = Puzzle(numbers, target[0])
@@ -139,7 +139,7 @@ def read_puzzle(
     return puzzle if is_within_limits and solves(puzzle, proof) else None
 
 
-def _numbers(text: str) -> tuple[int, ...] | None:
+def _parse_numbers(text: str) -> tuple[int, ...] | None:
     tokens = tokenize(text)
     if not tokens or not all(token.isdigit() for token in tokens):
         return None
@@ -154,35 +154,35 @@ def read_solution(reply: str, style: Style) -> str:
 def random_puzzle(
     allowed: tuple[int, ...], limits: PuzzleLimits, stream: Stream
 ) -> tuple[Puzzle, str]:
-    """Return a valid puzzle and its proof: a chain of random numbers and signs.
+    """Return a valid puzzle and its proof: an expression of random numbers and signs.
 
-    The count of numbers, the numbers and the signs are uniform. If the value of a chain is out of
-    bounds, a new chain is drawn; the last attempt is a sum.
+    The count of numbers, the numbers and the signs are uniform. If the value of an expression is
+    out of bounds, a new one is drawn; the last attempt is a sum.
     """
-    count = 2 + stream.integer(0, limits.numbers - 1)
+    num_numbers = 2 + stream.integer(0, limits.numbers - 1)
     for attempt in range(MAX_ATTEMPTS + 1):
         attempt_stream = stream.child(attempt)
-        indices = (attempt_stream.integer(index, len(allowed)) for index in range(count))
+        indices = (attempt_stream.integer(key, len(allowed)) for key in range(num_numbers))
         numbers = tuple(allowed[index] for index in indices)
-        proof = _chain(
+        proof = _join_with_signs(
             numbers, attempt_stream.child("signs"), SIGNS if attempt < MAX_ATTEMPTS else "+"
         )
-        value = value_of(proof)
-        if value is not None and 1 <= value[0] <= limits.most:
+        result = value_of(proof)
+        if result is not None and 1 <= result[0] <= limits.most:
             break
-    assert value is not None
-    return Puzzle(numbers, value[0]), proof
+    assert result is not None
+    return Puzzle(numbers, result[0]), proof
 
 
 def random_solution(puzzle: Puzzle, stream: Stream) -> str:
     """Return the numbers of a puzzle in random order with random signs between them."""
-    numbers, order = list(puzzle.numbers), list[int]()
+    numbers, shuffled = list(puzzle.numbers), list[int]()
     for index in range(len(numbers)):
-        order.append(numbers.pop(stream.integer(index, len(numbers))))
-    return _chain(tuple(order), stream.child("signs"), SIGNS)
+        shuffled.append(numbers.pop(stream.integer(index, len(numbers))))
+    return _join_with_signs(tuple(shuffled), stream.child("signs"), SIGNS)
 
 
-def _chain(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | str) -> str:
+def _join_with_signs(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | str) -> str:
     draws = (stream.integer(index, len(signs)) for index in range(len(numbers) - 1))
     pairs = zip(numbers, chain((signs[draw] for draw in draws), repeat("")), strict=False)
     return " ".join(f"{number} {sign}" for number, sign in pairs).strip()

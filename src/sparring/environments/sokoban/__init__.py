@@ -36,7 +36,7 @@ from sparring.environments.sokoban.distances import (
 MAX_FLOORS = 500  # largest number of random floors to try for a room
 MAX_SIDE = 7  # largest number of rows and of columns
 MAX_BOXES = 3
-CONTENTS = {
+CONTENTS = {  # character -> the things in its cell
     "@": "agent",
     "+": "agent goal",
     "$": "box",
@@ -82,9 +82,9 @@ def room_of(
         floor = Floor(
             rows=rows, columns=columns, walls=mask_of(cells[:walls]), goals=mask_of(cells[walls:])
         )
-        length_layers = layers_between(floor, boxes, shortest, longest)
-        if length_layers:
-            layer = length_layers[generator.integers(len(length_layers))]
+        layers_by_length = layers_between(floor, boxes, shortest, longest)
+        if layers_by_length:
+            layer = layers_by_length[generator.integers(len(layers_by_length))]
             agent, box_mask = position_of(layer[generator.integers(len(layer))])
             return Room(floor=floor, agent=agent, boxes=box_mask)
     raise ConfigError(
@@ -237,18 +237,18 @@ class SokobanTable(Table):
         return [self.pay_for((self.boxes & self.floor.goals).bit_count(), len(self.moves))]
 
     def pay_for(self, num_on_goals: int, moves: int) -> float:
-        """Return the payoff of an episode that ends with ``num_on_goals`` boxes on goals."""
+        """Return the payoff for ``num_on_goals`` boxes on goals after ``moves`` moves."""
         boxes = self.boxes.bit_count()
-        share = self.options.pay == "share"
+        pays_share = self.options.pay == "share"
         return (
-            num_on_goals / boxes if share else float(num_on_goals == boxes)
+            num_on_goals / boxes if pays_share else float(num_on_goals == boxes)
         ) - self.options.cost * moves
 
     def name_of(self, player: int, index: int) -> str:
         return f"room {index}" if player < 0 else DIRECTIONS[index]
 
     def words(self) -> list[str]:
-        """Return the position in words: the cells of all things, and the number of moves left."""
+        """Return the words of all things with their cells, and of the number of moves left."""
         groups = [
             ("agent", [self.agent]),
             ("box", cells_of(self.boxes)),
@@ -317,8 +317,8 @@ class Sokoban(BankGame):
     """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
 
     Chance draws one of ``rooms`` rooms, all equally likely, at the start; nothing else is random
-    and nothing is hidden. A search backwards from the solved positions gives every room a shortest
-    solution of known length. A push is irreversible; a push against a wall or a second box is
+    and nothing is hidden. A search backwards from the solved positions finds the length of every
+    room's shortest solution. A push is irreversible; a push against a wall or a second box is
     impossible. A wrong push can make the room unsolvable; the game then continues without
     a notice until no move is left. In brief style every prompt has the whole position: "agent r1c1
     box r2c2 goal r3c3 wall r4c1 r4c2 moves 11". The vocabulary has rows * columns + moves + 14
@@ -368,8 +368,8 @@ class Sokoban(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("pusher",), words=DIRECTIONS, style=style
         )
         table = self.first_table
-        size = table.fixed_puzzle.floor if table.fixed_puzzle else options
-        self.rows, self.columns = size.rows, size.columns
+        sizes = table.fixed_puzzle.floor if table.fixed_puzzle else options
+        self.rows, self.columns = sizes.rows, sizes.columns
         self.rules = _rules(table)
         self.first_node().child(0)  # raises ConfigError if the bank has no room
 
@@ -437,10 +437,10 @@ def _cell(table: SokobanTable, cell: int) -> BoardCell:
 
 
 def _moves_text(table: SokobanTable) -> str:
-    remaining = table.options.moves - len(table.moves)
+    moves_left = table.options.moves - len(table.moves)
     if not table.moves:
-        return f"{remaining} moves are left."
-    return f"The last move is {DIRECTIONS[table.moves[-1]]}; {remaining} moves are left."
+        return f"{moves_left} moves are left."
+    return f"The last move is {DIRECTIONS[table.moves[-1]]}; {moves_left} moves are left."
 
 
 def _character(table: SokobanTable, cell: int) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 DIRECTIONS = ("down", "left", "right", "up")  # the directions in the order of action ids
 MAX_LOOP_POSITIONS = 1000  # for fewer positions a Python loop is faster than numpy
-_SHIFT = 6  # bits of the agent's cell in a key: at most 64 cells
+_SHIFT = 6  # number of bits for the agent's cell in a key, enough for 64 cells
 _STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
 _OPPOSITE = (3, 2, 1, 0)  # the opposite direction
 
@@ -59,13 +59,13 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
 
 def step(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
     """Return (agent, boxes) after a step or a push, None if a wall or a box blocks the move."""
-    table = neighbours(floor)
-    target = table[agent][direction]
+    neighbour_of = neighbours(floor)
+    target = neighbour_of[agent][direction]
     if target < 0:
         return None
     if not boxes >> target & 1:
         return target, boxes
-    box_target = table[target][direction]
+    box_target = neighbour_of[target][direction]
     if box_target < 0 or boxes >> box_target & 1:
         return None
     return target, boxes ^ 1 << target ^ 1 << box_target
@@ -135,8 +135,8 @@ def _predecessors(neighbour_of: Keys, keys: Keys, direction: int) -> Keys:
 class Distances:
     """The least number of moves from each position to a target that can be reached."""
 
-    keys: Keys  # [N] ascending
-    moves: npt.NDArray[np.int16]  # [N]
+    keys: Keys  # [N] the positions as numbers, ascending
+    moves: npt.NDArray[np.int16]  # [N] the least number of moves from each position
 
     def distance_of(self, agent: int, boxes: int) -> int | None:
         """Return the least number of moves, None if the target cannot be reached."""
@@ -149,16 +149,14 @@ class Distances:
 
 def distances(floor: Floor, boxes: int, num_on_goals: int, budget: int) -> Distances | None:
     """Return distances to ``num_on_goals`` boxes on goals; None for over ``budget`` positions."""
-    size = max_positions(floor, boxes)
-    if size > budget:
+    num_positions = max_positions(floor, boxes)
+    if num_positions > budget:
         return None
-    if size <= MAX_LOOP_POSITIONS:
+    if num_positions <= MAX_LOOP_POSITIONS:
         return _distances_one_by_one(floor, goal_positions(floor, boxes, num_on_goals).tolist())
-    by_distance = list(layers(floor, goal_positions(floor, boxes, num_on_goals)))
-    keys = np.concatenate(by_distance)
-    moves = np.repeat(
-        np.arange(len(by_distance), dtype=np.int16), [len(layer) for layer in by_distance]
-    )
+    by_depth = list(layers(floor, goal_positions(floor, boxes, num_on_goals)))
+    keys = np.concatenate(by_depth)
+    moves = np.repeat(np.arange(len(by_depth), dtype=np.int16), [len(layer) for layer in by_depth])
     order = np.argsort(keys)
     return Distances(keys[order], moves[order])
 
@@ -168,9 +166,9 @@ def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> lis
     start = goal_positions(floor, boxes, boxes)
     if max_positions(floor, boxes) > MAX_LOOP_POSITIONS:
         return list(islice(layers(floor, start), shortest, longest + 1))
-    to_goal = _distances_one_by_one(floor, start.tolist())
-    max_depth = min(longest, int(to_goal.moves.max()))
-    return [to_goal.keys[to_goal.moves == depth] for depth in range(shortest, max_depth + 1)]
+    to_solved = _distances_one_by_one(floor, start.tolist())
+    max_depth = min(longest, int(to_solved.moves.max()))
+    return [to_solved.keys[to_solved.moves == depth] for depth in range(shortest, max_depth + 1)]
 
 
 def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:

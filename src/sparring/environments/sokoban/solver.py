@@ -65,12 +65,12 @@ def sokoban(
     """
     table = _table(state, solver)
     boxes = table.boxes.bit_count()
-    to_goal = solutions(table.floor, boxes, boxes)
-    if to_goal is None:
+    goal_distances = solutions(table.floor, boxes, boxes)
+    if goal_distances is None:
         return None
     children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
     moves_left = table.options.moves - len(table.moves) - 1  # after the move
-    lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
+    lengths = [goal_distances.distance_of(child.agent, child.boxes) for child in children]
     keeps_solution = [length is not None and length <= moves_left for length in lengths]
     if not any(keeps_solution) and table.options.pay != "share":
         return None if lost == "abstain" else _by_longer_solution(table, lengths)
@@ -80,7 +80,7 @@ def sokoban(
     ]
     if not any(keeps_solution):
         return SolverResult(values=values)
-    best = _shortest(lengths) if right == "forced" else keeps_solution
+    best = _are_shortest(lengths) if right == "forced" else keeps_solution
     return SolverResult(values=values, best=best)
 
 
@@ -88,16 +88,16 @@ def tiers(state: SearchablePlay) -> list[str] | None:
     """Return the tier of each legal move; None without a solution or with too many positions."""
     table = _table(state, "backtracking")
     boxes = table.boxes.bit_count()
-    to_goal = solutions(table.floor, boxes, boxes)
-    if to_goal is None:
+    goal_distances = solutions(table.floor, boxes, boxes)
+    if goal_distances is None:
         return None
     children = [table.after(index) for index in state.legal_indices()]
-    lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
+    lengths = [goal_distances.distance_of(child.agent, child.boxes) for child in children]
     if all(length is None for length in lengths):
         return None
     return [
         "shortest" if is_shortest else "deadlock" if length is None else "other"
-        for is_shortest, length in zip(_shortest(lengths), lengths, strict=True)
+        for is_shortest, length in zip(_are_shortest(lengths), lengths, strict=True)
     ]
 
 
@@ -105,13 +105,13 @@ def reference(state: SearchablePlay) -> tuple[str, ...] | None:
     """Return the first shortest plan in the order of the moves; None with too many positions."""
     table = _table(state, "backtracking").initial()
     boxes = table.boxes.bit_count()
-    to_goal = solutions(table.floor, boxes, boxes)
-    if to_goal is None:
+    goal_distances = solutions(table.floor, boxes, boxes)
+    if goal_distances is None:
         return None
     while not table.solved:
         children = [table.after(index) for index in table.legal()]
-        lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
-        table = children[_shortest(lengths).index(True)]
+        lengths = [goal_distances.distance_of(child.agent, child.boxes) for child in children]
+        table = children[_are_shortest(lengths).index(True)]
     return tuple(table.name_of(0, move) for move in table.moves)
 
 
@@ -141,31 +141,31 @@ def _table(state: SearchablePlay, solver: str) -> SokobanTable:
     return table
 
 
-def _shortest(lengths: list[int | None]) -> list[bool]:
+def _are_shortest(lengths: list[int | None]) -> list[bool]:
     shortest = min(length for length in lengths if length is not None)
     return [length == shortest for length in lengths]
 
 
 def _by_longer_solution(table: SokobanTable, lengths: list[int | None]) -> SolverResult | None:
-    """Return the judgement by a solution longer than the moves left; None in a deadlock."""
+    """Return a judgement by the shortest solution, which is too long; None in a deadlock."""
     if all(length is None for length in lengths):
         return None
     return SolverResult(
-        values=[float(is_shortest) for is_shortest in _shortest(lengths)],
+        values=[float(is_shortest) for is_shortest in _are_shortest(lengths)],
         bound=1.0 + table.options.cost * table.options.moves,
     )
 
 
-def _value(child: SokobanTable, to_goal: int | None, moves_left: int) -> float:
-    """Return the value of best play after a move; ``to_goal`` None: the moves left are too few."""
+def _value(child: SokobanTable, length: int | None, moves_left: int) -> float:
+    """Return the value of best play after a move; ``length`` None: no solution in time."""
     boxes = child.boxes.bit_count()
-    if to_goal is not None:
-        return child.pay_for(boxes, len(child.moves) + to_goal)
+    if length is not None:
+        return child.pay_for(boxes, len(child.moves) + length)
     num_on_goals = 0
     for number in range(boxes - 1, 0, -1) if child.options.pay == "share" else ():
-        to_number = solutions(child.floor, boxes, number)
-        length = None if to_number is None else to_number.distance_of(child.agent, child.boxes)
-        if length is not None and length <= moves_left:
+        distances_to = solutions(child.floor, boxes, number)
+        least = None if distances_to is None else distances_to.distance_of(child.agent, child.boxes)
+        if least is not None and least <= moves_left:
             num_on_goals = number
             break
     return child.pay_for(num_on_goals, child.options.moves)

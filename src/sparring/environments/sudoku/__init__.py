@@ -25,7 +25,7 @@ from sparring.environments.options import check_range, entry_of
 from sparring.environments.sudoku.deduction import BOXES, Board, fill_singles, layout_of, solutions
 
 NAME = "sudoku"  # the name registered with OpenSpiel
-# size -> largest number of blanks; with more, a puzzle with one solution is missing or too rare
+# size -> largest number of blanks; puzzles with more blanks do not exist or are too rare
 MOST_BLANKS = {4: 12, 6: 28, 9: 60}
 MAX_BOARDS = 2000  # largest number of full boards to try for a puzzle
 
@@ -41,7 +41,7 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
         Stream.from_seed(bank).child(f"sudoku {size} {blanks} {level}").child(index).generator()
     )
     for _ in range(MAX_BOARDS):
-        solution = _full_board(size, generator)
+        solution = _random_full_board(size, generator)
         givens = _remove_digits(size, solution, blanks, level, generator)
         if givens is not None:
             return givens, solution
@@ -52,26 +52,26 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
     )
 
 
-def _full_board(size: int, generator: np.random.Generator) -> Board:
+def _random_full_board(size: int, generator: np.random.Generator) -> Board:
     bits = layout_of(size).bits
     return solutions(
         size,
         (0,) * (size * size),
         1,
-        lambda choice: [bits[digit] for digit in generator.permutation(size)],
+        lambda _: [bits[digit] for digit in generator.permutation(size)],
     )[0]
 
 
 def _remove_digits(
     size: int, solution: Board, blanks: int, level: str, generator: np.random.Generator
 ) -> Board | None:
-    """Empty cells in random order while the puzzle stays valid; None if too few can be empty."""
-    cells, remaining = list(solution), blanks
+    """Empty ``blanks`` cells in random order so that the puzzle is valid; None if this fails."""
+    cells, blanks_left = list(solution), blanks
     for cell in generator.permutation(size * size):
         digit, cells[cell] = cells[cell], 0
         if _is_valid(size, cells, level):
-            remaining -= 1
-            if not remaining:
+            blanks_left -= 1
+            if not blanks_left:
                 return tuple(cells) if level != "search" or 0 in fill_singles(size, cells) else None
         else:
             cells[cell] = digit

@@ -97,19 +97,19 @@ def _search(
     if not empty_cells:
         boards.append(tuple(cells))
         return
-    digits, fewest, best_index = 0, layout.size + 1, 0
+    digits, min_count, best_index = 0, layout.size + 1, 0
     for index, cell in enumerate(empty_cells):
         row, column, box = layout.units_of[cell]
-        possible = missing[row] & missing[column] & missing[box]
-        count = possible.bit_count()
-        if count < fewest:
-            digits, fewest, best_index = possible, count, index
+        candidate_set = missing[row] & missing[column] & missing[box]
+        count = candidate_set.bit_count()
+        if count < min_count:
+            digits, min_count, best_index = candidate_set, count, index
             if count <= 1:
                 break
     if not digits:
         return
     cell = empty_cells[best_index]
-    remaining = empty_cells[:best_index] + empty_cells[best_index + 1 :]
+    other_cells = empty_cells[:best_index] + empty_cells[best_index + 1 :]
     row, column, box = layout.units_of[cell]
     for bit in layout.bits if order is None else order(digits):
         if digits & bit:
@@ -119,7 +119,7 @@ def _search(
                 missing[column] ^ bit,
                 missing[box] ^ bit,
             )
-            _search(layout, cells, missing, remaining, limit, order, boards)
+            _search(layout, cells, missing, other_cells, limit, order, boards)
             missing[row], missing[column], missing[box] = (
                 missing[row] ^ bit,
                 missing[column] ^ bit,
@@ -131,7 +131,7 @@ def _search(
 
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
-    """Return the possible digits of each cell, as sets [size * size]; 0: filled, or none fits."""
+    """Return the possible digits of each cell, as sets [size * size]; 0 if the cell is filled."""
     missing = missing_digits(size, board)
     if missing is None:
         return [0] * len(board)
@@ -145,27 +145,27 @@ def candidates(size: int, board: Sequence[int]) -> list[int]:
 def naked_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the cell has only one candidate."""
     return {
-        cell: choice.bit_length()
-        for cell, choice in enumerate(candidates(size, board))
-        if choice.bit_count() == 1
+        cell: candidate_set.bit_length()
+        for cell, candidate_set in enumerate(candidates(size, board))
+        if candidate_set.bit_count() == 1
     }
 
 
 def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
-    choices, digits = candidates(size, board), {}
+    sets, digits = candidates(size, board), {}
     for unit in layout_of(size).units:
         fits_once = fits_twice = 0
         for cell in unit:
-            fits_twice |= fits_once & choices[cell]
-            fits_once |= choices[cell]
+            fits_twice |= fits_once & sets[cell]
+            fits_once |= sets[cell]
         fits_once &= ~fits_twice
         if fits_once:
             digits.update(
                 {
-                    cell: (choices[cell] & fits_once).bit_length()
+                    cell: (sets[cell] & fits_once).bit_length()
                     for cell in unit
-                    if choices[cell] & fits_once
+                    if sets[cell] & fits_once
                 }
             )
     return digits
@@ -175,9 +175,9 @@ def fill_singles(size: int, board: Sequence[int], hidden: bool = True) -> Board:
     """Return the board filled by naked singles and, with ``hidden``, hidden singles."""
     cells = list(board)
     while True:
-        forced = naked_singles(size, cells) or (hidden_singles(size, cells) if hidden else {})
-        if not forced:
+        singles = naked_singles(size, cells) or (hidden_singles(size, cells) if hidden else {})
+        if not singles:
             return tuple(cells)
         # one at a time, because two singles can contradict each other if there is no solution
-        cell, digit = forced.popitem()
+        cell, digit = singles.popitem()
         cells[cell] = digit

@@ -21,8 +21,8 @@ from sparring.environments.sudoku.deduction import (
 )
 
 ORACLE = "constraint"  # the oracle that calls this solver
-# rewards of oracle ``graded``: a right digit in a cell with one candidate, in a cell with the
-# fewest candidates (several), and in another cell; and a wrong digit
+# rewards of oracle ``graded`` for a right digit in a cell with one candidate ("forced"), in a cell
+# with the fewest candidates or in another cell ("right"), and for a wrong digit
 TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
 MAX_CACHED = 100_000  # largest number of puzzles with cached solutions
@@ -76,13 +76,13 @@ def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal digit, by the number of candidates of its cell."""
     table: SudokuTable = state.table
     size, board = table.size, solution(table.size, table.givens)
-    counts = [choice.bit_count() for choice in candidates(size, table.cells)]
-    fewest = min(count for count, value in zip(counts, table.cells, strict=True) if not value)
+    counts = [digits.bit_count() for digits in candidates(size, table.cells)]
+    min_count = min(count for count, value in zip(counts, table.cells, strict=True) if not value)
     names = []
     for index in state.legal_indices():
         cell, digit = divmod(index, size)
         is_right, count = board[cell] == digit + 1, counts[cell]
-        tier = "forced" if count == 1 else "fewest" if count == fewest else "right"
+        tier = "forced" if count == 1 else "fewest" if count == min_count else "right"
         names.append(tier if is_right else "wrong")
     return names
 

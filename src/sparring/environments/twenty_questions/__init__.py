@@ -39,11 +39,11 @@ ATTRIBUTES = (
 def draw_rows(
     objects: int, attributes: int, values: int, bank: int, index: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return table ``index`` of a bank: the attribute values of each object, all different."""
+    """Return table ``index`` of a bank: the values of each object, different for all objects."""
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
-        tuple(int(code) // values**index % values for index in range(attributes)) for code in codes
+        tuple(int(code) // values**digit % values for digit in range(attributes)) for code in codes
     )
 
 
@@ -85,8 +85,8 @@ class QuestionsTable(QuestionsOptions, Table):
         return bool(self.moves) and self.moves[-1] >= self.num_questions
 
     @property
-    def num_asked(self) -> int:
-        """The number of questions asked."""
+    def num_questions_asked(self) -> int:
+        """The number of questions that the seat has asked."""
         return len(self.moves) - self.has_guessed
 
     @property
@@ -96,13 +96,13 @@ class QuestionsTable(QuestionsOptions, Table):
 
     @property
     def player(self) -> int:
-        if self.secret < 0 or self.num_asked > len(self.answers):
+        if self.secret < 0 or self.num_questions_asked > len(self.answers):
             return CHANCE
         return TERMINAL if self.has_guessed else 0
 
     def legal(self) -> list[int]:
         """Return all questions, if any may still be asked, and all guesses."""
-        first = 0 if self.num_asked < self.questions else self.num_questions
+        first = 0 if self.num_questions_asked < self.questions else self.num_questions
         return list(range(first, self.num_questions + self.objects))
 
     def draws(self) -> range:
@@ -127,7 +127,7 @@ class QuestionsTable(QuestionsOptions, Table):
             )
         if self.secret < 0:
             return replace(self, secret=index)
-        if self.num_asked > len(self.answers):
+        if self.num_questions_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
         is_exact = not self.noise and index < self.num_questions
         answer = (self.true_answer(self.secret, index),) if is_exact else ()
@@ -138,7 +138,8 @@ class QuestionsTable(QuestionsOptions, Table):
         if self.player != TERMINAL:
             return [0.0]
         return [
-            float(self.moves[-1] - self.num_questions == self.secret) - self.cost * self.num_asked
+            float(self.moves[-1] - self.num_questions == self.secret)
+            - self.cost * self.num_questions_asked
         ]
 
     def name_of(self, player: int, index: int) -> str:
@@ -200,7 +201,7 @@ def rules(options: QuestionsOptions) -> Rules:
 register(NAME, QuestionsOptions, rules)
 
 
-MAX_DRAWN = 16  # largest number of objects in a picture
+MAX_OBJECTS = 16  # largest number of objects in a picture
 
 
 class TwentyQuestions(BankGame):
@@ -249,7 +250,7 @@ class TwentyQuestions(BankGame):
                 f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
                 "more attributes or values."
             )
-        values, num_questions = options.values, options.attributes * options.values
+        num_questions = attributes * values
         words = tuple(
             word_of(values, num_questions, index)
             for index in range(num_questions + options.objects)
@@ -291,19 +292,19 @@ class TwentyQuestions(BankGame):
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        questions_left = table.questions - table.num_asked
+        questions_left = table.questions - table.num_questions_asked
         return "" if state.done else f"You may ask {questions_left} more question(s)."
 
     def paint_table(self, canvas: Canvas, position: QuestionsTable, seat: int | None) -> None:
         names = [name for name, _ in ATTRIBUTES[: position.attributes]]
-        rows = [("", *names), *position.sheet()[:MAX_DRAWN]]
-        is_shown = position.secret < MAX_DRAWN and (seat is None or position.has_guessed)
+        rows = [("", *names), *position.sheet()[:MAX_OBJECTS]]
+        shows_secret = position.secret < MAX_OBJECTS and (seat is None or position.has_guessed)
         cells = [(position.secret + 1, column) for column in range(len(names) + 1)]
-        colours = dict.fromkeys(cells, "sky") if is_shown else {}
+        colours = dict.fromkeys(cells, "sky") if shows_secret else {}
         table(canvas, rows, size=13, colours=colours)
-        if len(position.rows) > MAX_DRAWN:
-            paragraph(canvas, f"and {len(position.rows) - MAX_DRAWN} more", colour="dim", size=14)
-        heading(canvas, "Asked", f"{position.num_asked} of {position.questions}")
+        if len(position.rows) > MAX_OBJECTS:
+            paragraph(canvas, f"and {len(position.rows) - MAX_OBJECTS} more", colour="dim", size=14)
+        heading(canvas, "Asked", f"{position.num_questions_asked} of {position.questions}")
         moves = [
             (_action_text(position, number), _answer_colour(position, number))
             for number in _action_numbers(position)
@@ -315,7 +316,7 @@ class TwentyQuestions(BankGame):
 
     def describe_table(self, position: QuestionsTable, seat: int | None) -> str:
         steps = "; ".join(_action_text(position, number) for number in _action_numbers(position))
-        questions_left = position.questions - position.num_asked
+        questions_left = position.questions - position.num_questions_asked
         object_text = f" The object is {NOUNS[position.secret]}." if seat is None else ""
         return (
             f"One of {position.objects} objects is hidden. Asked: {steps or 'nothing'}. "
@@ -349,7 +350,7 @@ def _rules(table: QuestionsTable) -> str:
         for name, values in ATTRIBUTES[: table.attributes]
     )
     example = ATTRIBUTES[0][1][0]
-    noise = (
+    noise_text = (
         f" Every answer is wrong with probability {table.noise:g}, each time anew."
         if table.noise
         else " All answers are true."
@@ -360,8 +361,8 @@ def _rules(table: QuestionsTable) -> str:
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
         f"({words}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
-        f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
-        f"a right guess and 0 for a wrong one{cost_text}."
+        f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise_text} You get 1 point "
+        f"for a right guess and 0 for a wrong one{cost_text}."
     )
 
 

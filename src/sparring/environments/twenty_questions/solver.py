@@ -17,7 +17,7 @@ ORACLE = "posterior"  # the oracle that calls this solver
 
 # the possible objects as a bit mask, or with noise one count for each object
 Belief = int | tuple[int, ...]
-Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs after yes and after no
+Split = tuple[float, "Belief", "Belief"]  # (probability of yes, belief after yes, belief after no)
 
 ONE_STEP_CERTAINTY = 0.5  # certainty of a judgement that looks one question ahead
 
@@ -26,17 +26,17 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the table, the number of questions so far and the belief, as text."""
     table = state.table
     belief = solver_of(table.rows, table.values, table.noise, table.cost).belief_of(table)
-    return f"{table.rows} {table.num_asked} {belief}"
+    return f"{table.rows} {table.num_questions_asked} {belief}"
 
 
 class BestQuestions(ABC):
     """Values of optimal play by belief and number of questions left.
 
-    A question is given by ``yes``: the bit mask of the objects with answer yes.
+    ``yes_set`` stands for a question: the bit mask of the objects for which the answer is yes.
     """
 
-    def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
-        self.yes, self.objects, self.cost = yes, objects, cost
+    def __init__(self, yes_sets: tuple[int, ...], objects: int, cost: float) -> None:
+        self.yes_sets, self.objects, self.cost = yes_sets, objects, cost
         self._values: dict[tuple[Belief, int], float] = {}
 
     @abstractmethod
@@ -48,7 +48,7 @@ class BestQuestions(ABC):
         """Return the probability of each object."""
 
     @abstractmethod
-    def split(self, belief: Belief, yes: int) -> Split:
+    def split(self, belief: Belief, yes_set: int) -> Split:
         """Return (probability of yes, belief after yes, belief after no)."""
 
     @abstractmethod
@@ -60,28 +60,28 @@ class BestQuestions(ABC):
         """Return an upper bound on the number of beliefs that questions can reach."""
 
     def value(self, belief: Belief, questions: int) -> float:
-        """Return the value of optimal play: the best of all questions and the likeliest guess."""
+        """Return the value of optimal play: of the likeliest guess or of the best question."""
         best = self._values.get((belief, questions))
         if best is None:
             best = max(self.chances(belief))
             if questions and best < 1.0:
-                for yes in self.informative_questions(belief):
-                    best = max(best, self.question_value(belief, yes, questions))
+                for yes_set in self.informative_questions(belief):
+                    best = max(best, self.question_value(belief, yes_set, questions))
             self._values[belief, questions] = best
         return best
 
-    def question_value(self, belief: Belief, yes: int, questions: int) -> float:
+    def question_value(self, belief: Belief, yes_set: int, questions: int) -> float:
         """Return the value of a question followed by optimal play."""
-        chance, after_yes, after_no = self.split(belief, yes)
+        chance, after_yes, after_no = self.split(belief, yes_set)
         return (
             -self.cost
             + chance * self.value(after_yes, questions - 1)
             + (1.0 - chance) * self.value(after_no, questions - 1)
         )
 
-    def value_with_guess_next(self, belief: Belief, yes: int) -> tuple[float, float]:
+    def value_with_guess_next(self, belief: Belief, yes_set: int) -> tuple[float, float]:
         """Return (value of a question followed by a guess, expected information in nats)."""
-        chance, after_yes, after_no = self.split(belief, yes)
+        chance, after_yes, after_no = self.split(belief, yes_set)
         answers = [
             (probability, self.chances(next_belief))
             for probability, next_belief in ((chance, after_yes), (1.0 - chance, after_no))
@@ -104,7 +104,7 @@ class TruthfulQuestions(BestQuestions):
         """Return the objects that agree with all answers."""
         objects = (1 << self.objects) - 1
         for question, answer in zip(table.moves, table.answers, strict=False):
-            objects &= self.yes[question] if answer else ~self.yes[question]
+            objects &= self.yes_sets[question] if answer else ~self.yes_sets[question]
         return objects
 
     def chances(self, belief: Belief) -> list[float]:
@@ -112,19 +112,19 @@ class TruthfulQuestions(BestQuestions):
         assert isinstance(belief, int)
         return [(belief >> item & 1) / belief.bit_count() for item in range(self.objects)]
 
-    def split(self, belief: Belief, yes: int) -> Split:
+    def split(self, belief: Belief, yes_set: int) -> Split:
         """Return the share of objects with yes, and the objects left after each answer."""
         assert isinstance(belief, int)
         return (
-            (belief & yes).bit_count() / belief.bit_count(),
-            belief & yes or belief,
-            belief & ~yes or belief,
+            (belief & yes_set).bit_count() / belief.bit_count(),
+            belief & yes_set or belief,  # an impossible answer leaves the belief
+            belief & ~yes_set or belief,
         )
 
     def informative_questions(self, belief: Belief) -> list[int]:
         """Return the questions with both answers among the objects left."""
         assert isinstance(belief, int)
-        return sorted({min(belief & yes, belief & ~yes) for yes in self.yes} - {0})
+        return sorted({min(belief & yes_set, belief & ~yes_set) for yes_set in self.yes_sets} - {0})
 
     def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
         """Return the smaller of the number of sets of objects and the number of histories."""
@@ -137,24 +137,24 @@ class TruthfulQuestions(BestQuestions):
 class NoisyQuestions(BestQuestions):
     """Optimal play with noisy answers.
 
-    A belief is, for each object, the number of answers that agree, minus the smallest number.
+    A belief is one count for each object: of answers that agree with it, minus the least count.
     """
 
-    def __init__(self, yes: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
-        super().__init__(yes, objects, cost)
+    def __init__(self, yes_sets: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
+        super().__init__(yes_sets, objects, cost)
         self.noise = noise
         all_objects = (1 << objects) - 1
-        self._questions = sorted({min(bits, all_objects & ~bits) for bits in yes} - {0})
+        self._questions = sorted({min(bits, all_objects & ~bits) for bits in yes_sets} - {0})
 
     def belief_of(self, table: QuestionsTable) -> Belief:
-        """Return for each object the number of answers that agree, minus the smallest number."""
+        """Return for each object the number of answers that agree, minus the least number."""
         belief: tuple[int, ...] = (0,) * self.objects
         for question, answer in zip(table.moves, table.answers, strict=False):
-            belief = self._update_belief(belief, self.yes[question], answer)
+            belief = self._update_belief(belief, self.yes_sets[question], answer)
         return belief
 
-    def _update_belief(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
-        counts = [count + ((yes >> item & 1) == answer) for item, count in enumerate(belief)]
+    def _update_belief(self, belief: tuple[int, ...], yes_set: int, answer: int) -> tuple[int, ...]:
+        counts = [count + ((yes_set >> item & 1) == answer) for item, count in enumerate(belief)]
         min_count = min(counts)
         return tuple(count - min_count for count in counts)
 
@@ -166,13 +166,14 @@ class NoisyQuestions(BestQuestions):
         total = sum(weights)
         return [weight / total for weight in weights]
 
-    def split(self, belief: Belief, yes: int) -> Split:
+    def split(self, belief: Belief, yes_set: int) -> Split:
         """Return (probability of yes, belief after yes, belief after no)."""
         assert isinstance(belief, tuple)
         chances = enumerate(self.chances(belief))
-        truth = sum(chance for item, chance in chances if yes >> item & 1)
-        chance = truth * (1.0 - self.noise) + (1.0 - truth) * self.noise
-        return chance, self._update_belief(belief, yes, 1), self._update_belief(belief, yes, 0)
+        true_yes = sum(chance for item, chance in chances if yes_set >> item & 1)
+        chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
+        after_yes, after_no = (self._update_belief(belief, yes_set, answer) for answer in (1, 0))
+        return chance, after_yes, after_no
 
     def informative_questions(self, belief: Belief) -> list[int]:
         """Return the questions that have both answers among the objects of the table."""
@@ -196,14 +197,14 @@ def solver_of(
 ) -> BestQuestions:
     """Return the cached solver of a table of objects, shared by all states of the table."""
     num_questions = len(rows[0]) * values
-    yes = tuple(
+    yes_sets = tuple(
         sum(1 << item for item, row in enumerate(rows) if row[number // values] == number % values)
         for number in range(num_questions)
     )
     return (
-        NoisyQuestions(yes, len(rows), cost, noise)
+        NoisyQuestions(yes_sets, len(rows), cost, noise)
         if noise
-        else TruthfulQuestions(yes, len(rows), cost)
+        else TruthfulQuestions(yes_sets, len(rows), cost)
     )
 
 
@@ -243,7 +244,7 @@ def twenty_questions(
     """
     table = state.table
     solver = solver_of(table.rows, table.values, table.noise, table.cost)
-    belief, questions = solver.belief_of(table), table.questions - table.num_asked
+    belief, questions = solver.belief_of(table), table.questions - table.num_questions_asked
     chances, legal = solver.chances(belief), state.legal_indices()
     is_exact, bound = solver.max_reachable_beliefs(belief, questions) <= beliefs, 0.0
     values = []
@@ -251,13 +252,13 @@ def twenty_questions(
         if index >= table.num_questions:
             value = chances[index - table.num_questions]
         elif is_exact:
-            value = solver.question_value(belief, solver.yes[index], questions)
+            value = solver.question_value(belief, solver.yes_sets[index], questions)
         else:
-            low, information = solver.value_with_guess_next(belief, solver.yes[index])
+            low, information = solver.value_with_guess_next(belief, solver.yes_sets[index])
             high = max(low, max_success(chances, questions, table.noise) - table.cost)
             value = low + (high - low) * min(1.0, information / log(2.0))
             bound = max(bound, value - low, high - value)
-        values.append(value - table.cost * table.num_asked)
+        values.append(value - table.cost * table.num_questions_asked)
     solver.trim()
     certainty = 1.0 if is_exact else ONE_STEP_CERTAINTY
     return SolverResult(values=values, certainty=certainty, bound=bound, entropy=entropy(chances))
@@ -265,5 +266,5 @@ def twenty_questions(
 
 def max_success(chances: list[float], questions: int, noise: float) -> float:
     """Return an upper bound on the probability of a right guess after some questions."""
-    likeliest = sorted(chances, reverse=True)
-    return min(sum(likeliest[: 2**questions]), likeliest[0] * (2.0 * (1.0 - noise)) ** questions)
+    chances = sorted(chances, reverse=True)
+    return min(sum(chances[: 2**questions]), chances[0] * (2.0 * (1.0 - noise)) ** questions)

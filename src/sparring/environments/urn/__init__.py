@@ -35,24 +35,24 @@ Urns = tuple[tuple[int, ...], ...]  # the number of balls of each colour in each
 
 @lru_cache(maxsize=1024)
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
-    """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
+    """Return set ``index`` of a bank: urns with all colours that differ in ``apart`` or more balls.
 
-    The search visits contents in random order, and takes a content if it is far enough from all
-    contents taken before. If the search fails for a set, the result is set 0.
+    The search visits contents in random order, and selects a content that is far enough from all
+    selected ones. If the search fails for a set, the result is set 0.
 
     Raises:
         ConfigError: the search fails for set 0.
     """
     bars = itertools.combinations(range(1, balls), colours - 1)
-    all_urns = [
+    all_contents = [
         tuple(high - low for low, high in itertools.pairwise((0, *bar, balls))) for bar in bars
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for attempt in range(MAX_ORDERS):
         contents: list[tuple[int, ...]] = []
-        for position in stream.child(attempt).generator().permutation(len(all_urns)):
-            if all(distance(all_urns[position], other) >= apart for other in contents):
-                contents.append(all_urns[position])
+        for number in stream.child(attempt).generator().permutation(len(all_contents)):
+            if all(distance(all_contents[number], other) >= apart for other in contents):
+                contents.append(all_contents[number])
             if len(contents) == urns:
                 return tuple(contents)
     if index:
@@ -95,7 +95,7 @@ class UrnTable(Table):
     secret: int = -1
     is_drawing: bool = False  # whether chance must now draw the ball that the seat asked for
     balls_seen: tuple[int, ...] = ()  # the colours of the balls, in order
-    declared: int = -1  # the urn that the seat declared
+    declared_urn: int = -1  # the urn that the seat has declared
 
     @property
     def start(self) -> Hashable:
@@ -106,7 +106,7 @@ class UrnTable(Table):
     def player(self) -> int:
         if self.secret < 0 or self.is_drawing:
             return CHANCE
-        return TERMINAL if self.declared >= 0 else 0
+        return TERMINAL if self.declared_urn >= 0 else 0
 
     def legal(self) -> list[int]:
         """Return the draw, while draws are left, and a declaration of each urn."""
@@ -133,13 +133,13 @@ class UrnTable(Table):
             return replace(self, secret=index)
         if self.is_drawing:
             return replace(self, is_drawing=False, balls_seen=(*self.balls_seen, index))
-        return replace(self, is_drawing=True) if index == 0 else replace(self, declared=index - 1)
+        return replace(self, is_drawing=index == 0, declared_urn=index - 1)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
         if self.player != TERMINAL:
             return [0.0]
-        return [float(self.declared == self.secret) - self.options.cost * len(self.balls_seen)]
+        return [float(self.declared_urn == self.secret) - self.options.cost * len(self.balls_seen)]
 
     def name_of(self, player: int, index: int) -> str:
         if player >= 0:
@@ -156,9 +156,9 @@ class UrnTable(Table):
 
     def outcome(self) -> tuple[str, ...]:
         """Return ("right",), ("wrong", name of the urn), or () before the declaration."""
-        if self.declared < 0:
+        if self.declared_urn < 0:
             return ()
-        return ("right",) if self.declared == self.secret else ("wrong", NAMES[self.secret])
+        return ("right",) if self.declared_urn == self.secret else ("wrong", NAMES[self.secret])
 
     def counts(self) -> tuple[int, ...]:
         """Return the number of draws of each colour."""
@@ -168,8 +168,8 @@ class UrnTable(Table):
         """Return the urns, the colours drawn in order, and the outcome."""
         names = [COLOURS[colour] for colour in self.balls_seen]
         end = (
-            [NAMES[self.declared], *self.outcome()]
-            if self.declared >= 0
+            [NAMES[self.declared_urn], *self.outcome()]
+            if self.declared_urn >= 0
             else [DRAW]
             if self.is_drawing
             else []
@@ -270,8 +270,8 @@ class Urn(BankGame):
         ]
         for colour in balls:
             texts.append(COLOURS[colour] if self.brief else f"You drew a {COLOURS[colour]} ball.")
-        if table.declared >= 0:
-            name, (verdict, *truth) = NAMES[table.declared], table.outcome()
+        if table.declared_urn >= 0:
+            name, (verdict, *truth) = NAMES[table.declared_urn], table.outcome()
             if self.brief:
                 return [*texts, *([] if since else [name]), verdict, *truth]
             texts.append(
@@ -318,11 +318,11 @@ def _counts_with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
 
 
 def _end_sentence(table: UrnTable, seat: int | None) -> str:
-    if table.declared < 0:
+    if table.declared_urn < 0:
         return f"It is urn {NAMES[table.secret]}." if seat is None else ""
-    is_right = table.declared == table.secret
+    is_right = table.declared_urn == table.secret
     word = "which is right" if is_right else f"which is wrong: it is {NAMES[table.secret]}"
-    return f"Declared {NAMES[table.declared]}, {word}."
+    return f"Declared {NAMES[table.declared_urn]}, {word}."
 
 
 def _rules(options: UrnOptions) -> str:

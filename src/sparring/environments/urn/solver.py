@@ -39,26 +39,26 @@ class UrnValues:
 
     def value(self, counts: Counts) -> float:
         """Return the value of best play: a declaration of the likeliest urn, or a draw."""
-        best = self._values.get(counts)
-        if best is None:
-            best = max(self.chances(counts))
+        best_value = self._values.get(counts)
+        if best_value is None:
+            best_value = max(self.chances(counts))
             if sum(counts) < self.max_draws:
-                best = max(best, self.draw_value(counts))
-            self._values[counts] = best
-        return best
+                best_value = max(best_value, self.draw_value(counts))
+            self._values[counts] = best_value
+        return best_value
 
     def draw_value(self, counts: Counts) -> float:
         """Return the value of a draw with best play after it."""
-        chances, total = self.chances(counts), -self.cost
+        chances, value = self.chances(counts), -self.cost
         for colour in range(len(counts)):
             probability = (
                 sum(chance * urn[colour] for chance, urn in zip(chances, self.urns, strict=True))
                 / self.balls
             )
-            total += probability * self.value(
+            value += probability * self.value(
                 (*counts[:colour], counts[colour] + 1, *counts[colour + 1 :])
             )
-        return total
+        return value
 
 
 @lru_cache(maxsize=64)

@@ -48,27 +48,27 @@ def werewolf(
 ) -> Werewolf:
     """Werewolf for 3 to 9 players: a few wolves who know one another against a village.
 
-    What: by night the wolves kill one other player; of several wolves the one with the smallest
-    number proposes a victim, and the one with the largest number decides. The seer learns whether
-    one other player is a wolf. The doctor saves one player without knowing the victim. By day all
-    learn who is dead, speak once each and vote at once; the player with most votes is out. Dead
-    players do nothing more and learn nothing more before the end. A seat is a role, so teams never
-    change. The players' numbers are random, and players know one another only by number.
+    What: by night the wolves kill one other player. If there are several wolves, the one with the
+    smallest number proposes a victim, and the one with the largest number decides. The seer learns
+    whether one other player is a wolf. The doctor saves one player without knowing the victim. By
+    day all learn who is dead, speak once each and vote at once; the player with most votes is out.
+    Dead players do nothing more and learn nothing more before the end. A seat is a role, so teams
+    never change. The players' numbers are random, and players know one another only by number.
     When to use: to study lies, trust and votes in two teams, one of which knows more.
     Mathematics: each seat gets +1 if its team wins and -1 if the other team wins, 0 in a draw. The
     sum over seats is not zero, as teams differ in size. In exact figures a team's payoff is the
     mean over its seats, so the payoffs of the two teams sum to zero. With 3 players, no seer,
     ``speech: none``, ``abstain: false``, ``tie: none`` and ``rounds: 1`` a random village wins with
     probability 1/4: both villagers must vote for the wolf.
-    Pitfalls: do not wrap it in ``talk``, which names the seats by their roles. Exact figures do not
+    Pitfalls: do not wrap Werewolf in ``talk``, which names seats by role. Exact figures do not
     exist with random ties, free text, deductions, or more than 5 players. Prompts quote free-text
     speeches as data: one line, at most ``limit`` characters, printable, in quotation marks that the
     speech cannot close. A vote or a night choice must name exactly one living player. If a
     reply has several names, the one in brackets counts, as in "[p2]". If a speech has several
-    phrases, the last one in brackets counts, otherwise the last one.
+    phrases, the last one in brackets counts; if none is in brackets, the last phrase.
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A, for the rules of 7
-    players. ``strict`` is the end rule of the first code for arXiv 2310.18940 (Xu et al., 2023).
+    players. ``strict`` is the end rule of the first published code for arXiv 2310.18940.
     Verified by: tests/environments/werewolf/.
 
     Args:
@@ -77,8 +77,8 @@ def werewolf(
         seer: whether the game has a seer.
         doctor: whether the game has a doctor; null (default): true from 6 players on.
         rounds: number of days after which the episode ends, 1 to 20.
-        cap: the winner after the last day: "wolves" (default), so every episode has a winner and
-            the village cannot win by waiting; "village"; "draw", no winner.
+        cap: the winner after the last day: "wolves" (default), "village", or "draw" for no winner.
+            With "wolves" the village cannot win by waiting.
         strict: whether the wolves win only when they outnumber the village. false (default): equal
             numbers are enough.
         first_night: "kill", or "quiet" for a first night in which the wolves kill nobody; null
@@ -94,7 +94,7 @@ def werewolf(
         limit: number of characters, 1 to 100,000, after which a free-text speech is truncated.
         wolves_talk: whether several wolves speak to one another each night before they propose, one
             turn each: "kill PLAYER", "claim ROLE" to announce a claim (if ``say`` has "claim"), or
-            silence; in free text anything. Only wolves read this talk. A single wolf does not talk.
+            silence; with ``speech: text`` any words. Only wolves read this talk.
         deduce: whether a seat states the role of each other living player, with a confidence,
             before it speaks or votes. Only this seat sees the statement later.
         deducers: roles that deduce if ``deduce`` is true, such as [seer, villager1]. Empty
@@ -164,8 +164,8 @@ def werewolf(
         deduce=tuple(deducing_seats) if deduce else (),
         malformed=malformed,
     )
-    is_listed = speech != "text" and not deduce and tie == "none" and players <= MAX_LISTED
-    return ListedWerewolf(setup, style) if is_listed else Werewolf(setup, style)
+    has_exact_figures = speech != "text" and not deduce and tie == "none" and players <= MAX_LISTED
+    return ListedWerewolf(setup, style) if has_exact_figures else Werewolf(setup, style)
 
 
 def _refuse_unused_speech_options(

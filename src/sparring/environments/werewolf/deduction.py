@@ -7,7 +7,7 @@ brief style:
 
     p2 wolf high p3 seer low
 
-The normal form has one guess per player, in the order of names, ``p3 unknown`` if unparsable.
+The normal form has a guess per player in the order of names; an unparsable one is ``p3 unknown``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def stance_of(event: WerewolfEvent) -> tuple[int, bool] | None:
 def stance_figures(
     position: WerewolfPosition, teams: Sequence[int]
 ) -> dict[str, tuple[float, ...]]:
-    """Return the metrics of stances per seat, NaN where nothing can be counted.
+    """Return the metrics of stances per seat; a share of nothing is NaN.
 
     - ``right_stances``: the share of a seat's stances that are against the other team or for its
       own team. Stances on numbers without a player do not count.
@@ -190,7 +190,7 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
     has_one_role_left = len({*other_roles}) == 1
     words = []
     for place in position.targets(seat):
-        is_certain = len({place in wolves for wolves in wolf_sets}) == 1  # whether a wolf
+        is_certain = len({place in wolves for wolves in wolf_sets}) == 1  # the same in all sets
         can_infer_role = is_certain and (roles[place] == WOLF or has_one_role_left)
         is_known = place in known_roles or can_infer_role
         confidence = "high" if is_known else "medium" if is_certain else "low"
@@ -228,8 +228,8 @@ def deduction_figures(position: WerewolfPosition) -> dict[str, tuple[float, ...]
     for place in position.places:
         texts = [e.word for e in position.events if (e.kind, e.actor) == (DEDUCTION_EVENT, place)]
         guesses = [guess for text in texts for guess in parse_guesses(text)]
-        is_right = [setup.roles[position.seat_at(number_of(g.name))] == g.role for g in guesses]
-        shares.append(share_true(is_right))
+        are_right = [setup.roles[position.seat_at(number_of(g.name))] == g.role for g in guesses]
+        shares.append(share_true(are_right))
         num_malformed.append(float(sum(not is_complete(text) for text in texts)))
     by_role = {
         f"{RIGHT_ROLES}_{role}": tuple(

@@ -62,7 +62,7 @@ def question_of(position: WerewolfPosition, seat: int) -> str:
     return "propose" if position.phase == "night" and len(position.living_wolves()) > 1 else "kill"
 
 
-def mates(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
+def mate_names(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
     """Return the names of a wolf's fellow wolves; () for other roles."""
     wolves = position.setup.wolves
     numbers = [position.places[wolf] for wolf in wolves if wolf != seat] if seat in wolves else []
@@ -86,10 +86,10 @@ def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
 def brief_role_text(position: WerewolfPosition, seat: int) -> str:
     """Return the role and mates of a player in brief style."""
     text = f"you {name_of(position.places[seat])} {position.setup.roles[seat]}"
-    return " ".join([text, *(f"mate {name}" for name in mates(position, seat))])
+    return " ".join([text, *(f"mate {name}" for name in mate_names(position, seat))])
 
 
-def brief_event(event: WerewolfEvent) -> str:
+def brief_event_text(event: WerewolfEvent) -> str:
     """Return an event in brief style."""
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     if event.kind == "say":
@@ -173,15 +173,15 @@ def _speech_rules(setup: WerewolfSetup) -> str:
 
 
 def _speech_order(setup: WerewolfSetup) -> str:
-    ordered_text = "one after the other in the order of their numbers"
-    return ordered_text if setup.order == "ordered" else "all at once"
+    text = "one after the other in the order of their numbers"
+    return text if setup.order == "ordered" else "all at once"
 
 
 def full_first_prompt(position: WerewolfPosition, seat: int) -> str:
     """Return the rules, and the role and mates of a player, in sentences."""
     role = position.setup.roles[seat]
     text = f"You are {name_of(position.places[seat])}, {_role_phrase(role)}."
-    names = mates(position, seat)
+    names = mate_names(position, seat)
     if names:
         verb = "is a werewolf too" if len(names) == 1 else "are werewolves too"
         text += f" {' and '.join(names)} {verb}."
@@ -192,7 +192,7 @@ def _role_phrase(role: str) -> str:
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(role, "a villager")
 
 
-def full_event(event: WerewolfEvent, free_text: bool) -> str:
+def full_event_text(event: WerewolfEvent, free_text: bool) -> str:
     """Return an event in a sentence; ``free_text``: whether speeches are free text."""
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     role = f" {target} was {_role_phrase(event.word)}." if event.word else ""
@@ -207,7 +207,7 @@ def full_event(event: WerewolfEvent, free_text: bool) -> str:
         role_phrase = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {role_phrase}."
     if event.kind == DEDUCTION_EVENT:
-        return f"You have noted: {', '.join(thoughts(event.word))}."
+        return f"You have noted: {', '.join(clauses(event.word))}."
     sentences = {
         "vote": f"{actor} votes for {target}." if target else f"{actor} abstains.",
         "propose": f"{actor} proposes to kill {target}.",
@@ -221,11 +221,11 @@ def full_event(event: WerewolfEvent, free_text: bool) -> str:
     return sentences[event.kind]
 
 
-def thoughts(deduction_text: str) -> tuple[str, ...]:
+def clauses(deduction_text: str) -> tuple[str, ...]:
     """Return the guesses of a deduction in normal form as clauses."""
     return tuple(
-        f"{p.name} is {_role_phrase(p.role)} ({p.confidence})" if p.role else f"{p.name} unknown"
-        for p in parse_guesses(deduction_text)
+        f"{g.name} is {_role_phrase(g.role)} ({g.confidence})" if g.role else f"{g.name} unknown"
+        for g in parse_guesses(deduction_text)
     )
 
 
@@ -244,7 +244,7 @@ def _whisper_sentence(phrase: str) -> str:
     return f"wants to kill {word}." if verb == "kill" else f"will claim to be {_role_phrase(word)}."
 
 
-def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
+def full_question(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
     """Return the question to a player."""
     question = {
         "propose": "Whom do you propose to kill?",
@@ -289,9 +289,9 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
 
 
 TIE_DRAW = 1000  # index of the first draw for ties; earlier draws give the players' numbers
-# events that are not news to the player who caused them
+# kinds of events that are no news to the player who caused them
 OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
-MAX_LISTED = 5  # largest number of players for a list of all deals, which exact solvers need
+MAX_LISTED = 5  # largest number of players; exact solvers need a list of all deals
 
 
 class Werewolf(Environment):
@@ -348,7 +348,7 @@ class WerewolfPlay(PaintedPlay):
 
     Attributes:
         position: the current position, with all events.
-        seen_until: 1 + the number of events at each seat's last reply; 0 before its first reply.
+        seen_until: for each seat 1 + the number of events at its last reply; 0 before a reply.
         num_truncated: number of truncated speeches of each seat.
     """
 
@@ -439,13 +439,14 @@ class WerewolfPlay(PaintedPlay):
         is_note = position.is_deducing and bool(question)
         if rules.brief:
             words = [role_text] if is_first else []
-            words += [*map(brief_event, news), *([question] if question else [])]
+            words += [*map(brief_event_text, news), *([question] if question else [])]
             words += position.legal_names(seat) if is_note else ()  # the players to deduce
             return Observation(prompt=" ".join(words) or ".", key=key, note=is_note)
         free_text = rules.setup.speech == "text"
         sentences = [full_first_prompt(position, seat)] if is_first else []
-        sentences += ["\n".join(full_event(event, free_text) for event in news)] if news else []
-        ask = full_ask(position, seat, self.legal(seat)) if question else ""
+        news_text = "\n".join(full_event_text(event, free_text) for event in news)
+        sentences += [news_text] if news else []
+        ask = full_question(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
         return Observation(prompt=prompt, ask=ask, key=key, note=is_note)
 
@@ -493,8 +494,8 @@ class WerewolfPlay(PaintedPlay):
             votes = [
                 e for e in position.events if e.kind == "vote" and e.actor == position.places[seat]
             ]
-            is_right = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
-            right_votes.append(deduction.share_true(is_right))
+            are_right = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
+            right_votes.append(deduction.share_true(are_right))
         return {
             "won": tuple(float(team == position.winner) for team in teams),
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
@@ -572,8 +573,8 @@ class WerewolfPlay(PaintedPlay):
 
 
 def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
-    last = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
-    return [f"{name_of(player)}: {', '.join(thoughts(last[player]))}" for player in sorted(last)]
+    texts = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
+    return [f"{name_of(player)}: {', '.join(clauses(texts[player]))}" for player in sorted(texts)]
 
 
 def _time_of_day(position: WerewolfPosition, seat: int | None) -> str:
@@ -587,7 +588,7 @@ def _visible_due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...
     if seat is None:
         return position.due()
     if position.phase in ("speak", "vote") and seat not in position.dead:
-        return position.acting
+        return position.acting_seats
     return tuple(player for player in position.due() if player == seat)
 
 
@@ -618,7 +619,7 @@ def _message(position: WerewolfPosition, event: WerewolfEvent, free_text: bool) 
     if event.kind == "say":
         place = event.actor
         return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
-    sentence = full_event(event, free_text)
+    sentence = full_event_text(event, free_text)
     if event.audience is None:
         return TimelineMessage("all are told", sentence)
     actor = name_of(event.actor)

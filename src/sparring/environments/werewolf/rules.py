@@ -134,13 +134,13 @@ def one_line(text: str, limit: int) -> str:
     A text longer than ``limit`` gives ``limit`` + 1 characters, so its length shows the truncation.
     The function is idempotent.
     """
-    printable = "".join(c if c.isprintable() or c.isspace() else "" for c in text[:MAX_CHARS])
-    line = " ".join(printable.split())
+    printable_text = "".join(c if c.isprintable() or c.isspace() else "" for c in text[:MAX_CHARS])
+    line = " ".join(printable_text.split())
     return line[:limit] + line[limit:].lstrip()[:1]
 
 
 def parse_name(reply: str) -> str | None:
-    """Return the player name or "abstain" in a reply, marked names first; None: none or several."""
+    """Return the name or "abstain" in a reply, marked ones first; None if none or several."""
     text = reply[:MAX_CHARS]
     for names in (
         {mark.lower() for marks in _MARKED_NAME.findall(text) for mark in marks if mark},
@@ -219,10 +219,10 @@ class WerewolfPosition(NamedTuple):
 
     def due(self) -> tuple[int, ...]:
         """Return the seats that must reply now, ascending."""
-        return tuple(sorted(self._deducers() or self.acting))
+        return tuple(sorted(self._deducers() or self.acting_seats))
 
     @property
-    def acting(self) -> tuple[int, ...]:
+    def acting_seats(self) -> tuple[int, ...]:
         """The seats that act, speak or vote in this phase, after any deductions."""
         living = self.living()
         if self.phase == "night":
@@ -250,7 +250,7 @@ class WerewolfPosition(NamedTuple):
     def _deducers(self) -> tuple[int, ...]:
         if not self.setup.deduce or self.has_deductions or self.phase not in ("speak", "vote"):
             return ()
-        return tuple(seat for seat in self.acting if seat in self.setup.deduce)
+        return tuple(seat for seat in self.acting_seats if seat in self.setup.deduce)
 
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers of the players that a seat may name now."""
@@ -316,7 +316,7 @@ class WerewolfPosition(NamedTuple):
         )
         seats, events = (*self.seats_done_speaking, *order), (*self.events, *speeches)
         position = self._replace(events=events, seats_done_speaking=seats, has_deductions=False)
-        if position.acting:
+        if position.acting_seats:
             return position
         return position._replace(phase="vote") if is_day else position._start_night_actions()
 
@@ -362,8 +362,8 @@ class WerewolfPosition(NamedTuple):
         """Return the position after a death, which is the last event that the dead seat knows."""
         word = self.setup.roles[seat] if self.setup.reveal else ""
         position = self.with_event(WerewolfEvent(kind, target=self.places[seat], word=word))
-        known_events = (*position.num_known_events, len(position.events))
-        return position._replace(dead=(*position.dead, seat), num_known_events=known_events)
+        num_known_events = (*position.num_known_events, len(position.events))
+        return position._replace(dead=(*position.dead, seat), num_known_events=num_known_events)
 
     def _after_votes(self, replies: Mapping[int, str], number: int) -> WerewolfPosition:
         order = sorted(replies, key=lambda seat: self.places[seat])
@@ -401,10 +401,10 @@ class WerewolfPosition(NamedTuple):
 
     def _start_night_actions(self) -> WerewolfPosition:
         position = self._replace(phase="night")
-        return position if position.acting else position.position_after_night()
+        return position if position.acting_seats else position.position_after_night()
 
     def events_of(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
-        """Return the events that a seat knows of; a dead seat knows no events after its death.
+        """Return the events that a seat knows; a dead seat knows no later events.
 
         Args:
             seat: the seat.
@@ -422,8 +422,8 @@ class WerewolfPosition(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def _living(places: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
-    alive = (seat for seat in range(len(places)) if seat not in dead)
-    return tuple(sorted(alive, key=places.__getitem__))
+    living_seats = (seat for seat in range(len(places)) if seat not in dead)
+    return tuple(sorted(living_seats, key=places.__getitem__))
 
 
 @lru_cache(maxsize=65_536)

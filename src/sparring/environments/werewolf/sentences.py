@@ -71,17 +71,17 @@ _CLAIM = re.compile(
 _SEER_REPORT = re.compile(
     r"^seer |\bi (?:have )?(?:looked|saw|seen|checked|learned|learnt)\b|\bmy vision\b"
 )
-_BAD = {
+_BAD_WORDS = {
     *("wolf", "wolves", "werewolf", "werewolves", "accuse", "suspect", "suspicious", "guilty"),
     *("vote", "voting", "lying", "lies", "liar", "dangerous", "evil", "doubt"),
 }
-_GOOD = {
+_GOOD_WORDS = {
     *("good", "trust", "honest", "innocent", "villager", "doctor", "support", "believe"),
     *("safe", "friend", "defend"),
 }
 _NEGATIONS = {"not", "no", "never", "cannot", "nobody"}  # besides words that end in n't
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc`", "'"))
-_OPINION = {"think", "believe", "say", "suppose", "feel", "doubt"}
+_OPINION_WORDS = {"think", "believe", "say", "suppose", "feel", "doubt"}
 _CLAUSE = re.compile(r"(?:that )?p[1-9] (?:is|was|has|to|will|would|looks|seems|must|may|might)\b")
 NEGATION_RANGE = 3  # a negation reverses the meaning of the next three words
 
@@ -164,17 +164,17 @@ def _verdict(words: list[str]) -> str:
 
     A denied or doubted opinion reverses the next clause: "I don't think that p2 is a wolf".
     """
-    start, is_doubted = 0, False  # start: index of the first word after an opinion, as "I think"
+    start, is_doubted = 0, False  # start: index of the first word after "I think" and the like
     for index, word in enumerate(words):
-        is_verdict = word in _BAD or word in _GOOD
-        if not is_verdict and word not in _OPINION:
+        is_verdict = word in _BAD_WORDS or word in _GOOD_WORDS
+        if not is_verdict and word not in _OPINION_WORDS:
             continue
         preceding = words[max(start, index - NEGATION_RANGE) : index]
         is_negated = any(map(_is_negation, preceding))
         if is_verdict and not (
-            word in _OPINION and _CLAUSE.match(" ".join(words[index + 1 : index + 4]))
+            word in _OPINION_WORDS and _CLAUSE.match(" ".join(words[index + 1 : index + 4]))
         ):
-            return WOLF if (word in _BAD) != (is_negated != is_doubted) else GOOD
+            return WOLF if (word in _BAD_WORDS) != (is_negated != is_doubted) else GOOD
         start, is_doubted = index + 1, is_negated != (word == "doubt")
     return ""
 
@@ -242,12 +242,12 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
     key = " / ".join([" ".join(state_words), *sorted(set(marks.values()))])
     all_names = map(name_of, range(position.setup.players))  # a free text may name dead players
     labels = {name_of(place): f"#{label}" for place, label in marks.items()}
-    means, own_name = None, name_of(own_place)
+    meaning_of, own_name = None, name_of(own_place)
     if position.is_speaking and position.setup.speech == "text":
         names = frozenset(name_of(place) for place in marks)
         is_day = position.phase == "speak"
-        means = partial(_living_phrase_meant, is_day=is_day, speaker=own_name, living=names)
-    return Gist(key, {**dict.fromkeys(all_names, DEAD), **labels, own_name: ME}, means)
+        meaning_of = partial(_living_phrase_meant, is_day=is_day, speaker=own_name, living=names)
+    return Gist(key, {**dict.fromkeys(all_names, DEAD), **labels, own_name: ME}, meaning_of)
 
 
 def _living_phrase_meant(text: str, *, is_day: bool, speaker: str, living: frozenset[str]) -> str:
@@ -267,7 +267,7 @@ def _living_phrase_meant(text: str, *, is_day: bool, speaker: str, living: froze
 
 
 def _last_named(events: Sequence[WerewolfEvent]) -> int:
-    """Return the number of the last player that a wolf named this night; -1 if no player."""
+    """Return the number of the last player that a wolf named this night; -1 if there is none."""
     names = [name for name in victims_named(events) if name]
     return number_of(names[-1]) if names else -1
 

@@ -50,7 +50,7 @@ BASE_WORDS = (  # the words of every brief prompt and reply
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),
     *("call", "finish", "open", "note", "done", "noted", "page"),
 )
-# further words with search=words, and with answer=written
+# further words: SEARCH_WORDS with search=words, TABLE_WORDS with answer=written
 SEARCH_WORDS = ("search", "found", "nothing", "list", "news")
 TABLE_WORDS = ("write", ROW_SEPARATOR, EMPTY_CELL, EMPTY_TABLE)
 
@@ -94,13 +94,13 @@ def _wave_history(play: WideSearchPlay) -> tuple[str, ...]:
 
 def wave_text(play: WideSearchPlay) -> str:
     """Return the lead's prompt after a wave: counts, and the new cells if the lead writes."""
-    num_cells, num_open, brief = len(play.notes), len(play.open_items()), play.rules.brief
-    total = len(play.start.names) * play.rules.columns
+    num_noted, num_open_items, brief = len(play.notes), len(play.open_items()), play.rules.brief
+    num_cells = len(play.start.names) * play.rules.columns
     text = (
-        f"back noted {num_cells} left {num_open}"
+        f"back noted {num_noted} left {num_open_items}"
         if brief
-        else f"The workers are back. {num_cells} of {total} cells are noted; "
-        f"{num_open} items lack a cell."
+        else f"The workers are back. {num_noted} of {num_cells} cells are noted; "
+        f"{num_open_items} items lack a cell."
     )
     new_rows = play.noted_rows(play.num_notes_before) if play.rules.writes else {}
     if brief:
@@ -158,7 +158,7 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
-MAX_DRAWN_ROWS = 12
+MAX_DRAWN_ROWS = 12  # largest number of rows of a table, or lines of a text, in a picture
 
 
 class WideSearchPlay(PaintedPlay, SharedNotes):
@@ -178,7 +178,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
-        # a change replaces the object of a field, so a copy of the play may share it
+        # ``step`` assigns new objects to fields, so copies of the play may share the old objects
         self.rules, self.start, self.is_over = rules, start, False
         self.brief, self.by_words = rules.brief, rules.by_words
         self.distractors = rules.distractors
@@ -248,8 +248,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     def open_items(self, items: Sequence[int] | None = None) -> list[int]:
         """Return the numbers of the rows that lack a cell, among ``items`` or all rows."""
         rows, columns = range(len(self.start.names)), range(self.rules.columns)
-        lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
-        return [row for row in (rows if items is None else items) if lacks[row]]
+        lacks_cell = [any((row, column) not in self.notes for column in columns) for row in rows]
+        return [row for row in (rows if items is None else items) if lacks_cell[row]]
 
     def parts(self) -> tuple[int, ...]:
         """Return the seats that had to find cells; () if the lead writes the answer."""
@@ -333,8 +333,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.ends = {**self.ends, LEAD: "answered"}
             self._end_search()
             return
-        width, items = int(reply.split()[1]), self.open_items()
-        bounds = [len(items) * number // width for number in range(width + 1)]
+        num_workers, items = int(reply.split()[1]), self.open_items()
+        bounds = [len(items) * number // num_workers for number in range(num_workers + 1)]
         shares = enumerate(pairwise(bounds), start=1)
         self._start_calls({seat: tuple(items[start:end]) for seat, (start, end) in shares})
 
@@ -378,7 +378,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.successful_calls |= {(len(self.waves), self.noted_by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.steps.values()))
             self.wave_texts = (*self.wave_texts, wave_text(self))
-        call = self.calls.get(LEAD)  # of a seat that works alone and reaches the limit of steps
+        call = self.calls.get(LEAD)  # a seat that works alone may reach the limit of steps
         self.search_log = call.log if call is not None else self.search_log
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.steps = {}, {}
@@ -477,9 +477,9 @@ class WideSearch(Bank):
 
     What: a world has things with invented names, and a page for each thing. The lead chooses the
     number of workers. The rows that lack a cell are split evenly among these workers, who search in
-    parallel. Every call starts a new conversation of a worker, who opens pages and notes values
-    until it is done or has no turns left. Then the lead learns how many cells are noted, and calls
-    again or finishes. The answer is the table of the notes.
+    parallel. Every call starts a new conversation of a worker. The worker opens pages and notes
+    values until it is done or has no turns left. Then the lead learns how many cells are noted, and
+    calls again or finishes. The answer is the table of the notes.
 
     With ``search: words`` workers find pages by full-text search, which returns the best three.
     There is one page for each thing, one list of things for each value, and ``distractors`` other
@@ -511,7 +511,7 @@ class WideSearch(Bank):
     given the names of their rows, and search only for values. The lead decides by counts only: it
     sees cells only if it writes the answer. A model may have memorised real tables, whose content
     depends on the package's version. One filter in five of a real table is held out for banks from
-    2^30 on, which measure skill. A row may pass filters of both kinds.
+    2^30 on, which measure skill. A row may pass training filters and held-out ones.
     Reference: WideSeek-R1 (arXiv 2602.04634); Kimi K2.5's critical steps (arXiv 2602.02276).
     Verified by: tests/environments/test_wide_search.py.
 

@@ -54,8 +54,8 @@ def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
         ]
     else:
         pages = _real_pages(world, distractors, news_stream)
-    order = stream.child("order")
-    return tuple(pages[index] for index in sorted(range(len(pages)), key=order.uniform))
+    order_stream = stream.child("order")
+    return tuple(pages[index] for index in sorted(range(len(pages)), key=order_stream.uniform))
 
 
 def find_pages(pages: Sequence[Page], words: str) -> tuple[int, ...]:

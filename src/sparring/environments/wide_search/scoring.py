@@ -82,7 +82,7 @@ def normalise_cell(cell: str) -> str:
 
 
 def _normalise_rows(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return a table with all cells in normal form; of rows with one name, keep the first."""
+    """Return a table with cells in normal form; the first of several rows with one name counts."""
     normal_rows: dict[str, dict[str, str]] = {}
     for key, row in rows.items():
         cells = {column: normalise_cell(value) for column, value in row.items()}
@@ -124,26 +124,26 @@ def score_table(table: Rows, answer: Rows, columns: int) -> TableScore:
         columns: A, the number of columns besides the key.
     """
     table, answer = _normalise_rows(table), _normalise_rows(answer)
-    right_by_row = {  # right cells, by the key of the row
+    num_right_by_row = {  # number of right cells, by the key of the row
         key: sum(table[key].get(column) == value for column, value in answer[key].items())
         for key in answer
         if key in table
     }
-    right_cells = sum(right_by_row.values())
-    right_rows = sum(count == columns for count in right_by_row.values())
-    answer_cells = sum(map(len, answer.values()))
-    true_positives, width = len(right_by_row) + right_cells, 1 + columns
+    num_right_cells = sum(num_right_by_row.values())
+    num_right_rows = sum(count == columns for count in num_right_by_row.values())
+    num_answer_cells = sum(map(len, answer.values()))
+    true_positives, width = len(num_right_by_row) + num_right_cells, 1 + columns
     precision = _ratio(true_positives, len(answer) * width)
     recall = _ratio(true_positives, len(table) * width)
-    non_key_precision = _ratio(right_cells, answer_cells)
-    non_key_recall = _ratio(right_cells, len(table) * columns)
+    non_key_precision = _ratio(num_right_cells, num_answer_cells)
+    non_key_recall = _ratio(num_right_cells, len(table) * columns)
     return TableScore(
         item_f1=_harmonic_mean(precision, recall),
         precision=precision,
         recall=recall,
         non_key_f1=_harmonic_mean(non_key_precision, non_key_recall),
-        row_f1=_harmonic_mean(_ratio(right_rows, len(answer)), _ratio(right_rows, len(table))),
-        success=float(right_rows == len(table) == len(answer)),
+        row_f1=_harmonic_mean(*(_ratio(num_right_rows, len(rows)) for rows in (answer, table))),
+        success=float(num_right_rows == len(table) == len(answer)),
     )
 
 

@@ -33,7 +33,7 @@ class SearchCall:
         turns: number of turns left.
         open_page: index of the open page, -1 if no page is open. This is the index of a row or, if
             workers search by words, an index in ``pages``.
-        log: prompts and replies since the call, alternating.
+        log: prompts and replies since the call, in turn.
         results: indices of the pages that the last search found.
     """
 
@@ -191,17 +191,17 @@ def sample(play: SharedNotes, call: SearchCall, stream: Stream) -> str:
     Most actions make progress: a note of a random cell with a random value of the open page, a
     random page of the last search, or a search for a name, half of the time with a column.
     """
-    start, cells, uniform = play.start, noteable_cells(play, call), stream.uniform(0)
-    if uniform < 0.05:
+    start, cells, draw = play.start, noteable_cells(play, call), stream.uniform(0)
+    if draw < 0.05:
         return DONE
-    if uniform < 0.55 and cells:
+    if draw < 0.55 and cells:
         item, column = cells[stream.integer(1, len(cells))]
         page = pages(play)[call.open_page].text
         values = [line.partition(": ")[2] for line in page.splitlines() if ": " in line]
         if values:
             value = values[stream.integer(2, len(values))]
             return f"{NOTE} {start.names[item]} | {start.columns[column]} | {value}"
-    if uniform < 0.8 and call.results:
+    if draw < 0.8 and call.results:
         return f"{OPEN} {1 + stream.integer(1, len(call.results))}"
     words = start.names[call.items[stream.integer(1, len(call.items))]]
     if stream.uniform(2) < 0.5:

@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 
 MIN_ROWS = 50  # smallest number of complete rows of a package's table
-HELD_OUT_EVERY = 5  # one filter in this many is held out for evaluation banks
+HELD_OUT_STEP = 5  # every fifth filter is held out for evaluation banks
 Row = tuple[str, tuple[str, ...]]  # key, and values in order of the columns
 
 
@@ -40,7 +40,7 @@ class PackageTable:
         key: name of the column that names a row.
         columns: the other columns.
         rows: rows in order of their keys.
-        filter_columns: columns; each value of these columns makes a filter.
+        filter_columns: columns of which each value makes a filter.
         range_column: the column of whole numbers whose ranges make filters, "" for none.
     """
 
@@ -62,8 +62,8 @@ class PackageTable:
         filters |= _value_filters("", f"whose {self.key} begins with", letters)
         if self.range_column:
             filters |= dict.fromkeys(self._ranges(max_rows))
-        filters_in_range = (f for f in filters if 2 <= len(f.rows) <= max_rows)
-        return tuple(sorted(filters_in_range, key=lambda f: f.text))
+        small_filters = (f for f in filters if 2 <= len(f.rows) <= max_rows)
+        return tuple(sorted(small_filters, key=lambda f: f.text))
 
     def _ranges(self, max_rows: int) -> Iterable[Filter]:
         """Return the ranges of ``range_column`` that exactly ``max_rows`` rows pass."""
@@ -180,8 +180,8 @@ def questions(kind: str, max_rows: int, is_held_out: bool) -> tuple[Filter, ...]
         ConfigError: ``table`` fails, or no filter has so few rows.
     """
     filters = table(kind).filters(max_rows)
-    last = HELD_OUT_EVERY - 1
-    subset = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_EVERY == last) == is_held_out)
+    last = HELD_OUT_STEP - 1
+    subset = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_STEP == last) == is_held_out)
     if not subset:
         raise ConfigError(
             f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {max_rows} rows; "
@@ -261,14 +261,14 @@ class World:
 def world(stream: Stream, items: int, columns: int) -> World:
     """Draw an invented world from a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    value_stream, column_names = stream.child("values"), COLUMNS[:columns]
+    value_stream, all_names = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
-        columns=column_names,
+        columns=all_names,
         values=tuple(
             tuple(
                 VALUES[name][value_stream.integer(row * len(COLUMNS) + index, len(VALUES[name]))]
-                for index, name in enumerate(column_names)
+                for index, name in enumerate(all_names)
             )
             for row in range(items)
         ),
@@ -291,10 +291,10 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, is_held_out:
     """
     source, filters = table(kind), questions(kind, items, is_held_out)
     row_filter = filters[stream.child("filter").integer(0, len(filters))]
-    remaining = [name for name in source.columns if name != row_filter.column]
+    all_names = [name for name in source.columns if name != row_filter.column]
     column_stream = stream.child("columns")
     names = [
-        remaining.pop(column_stream.integer(index, len(remaining))) for index in range(columns)
+        all_names.pop(column_stream.integer(index, len(all_names))) for index in range(columns)
     ]
     indices = [source.columns.index(name) for name in names]
     rows = [source.rows[number] for number in row_filter.rows]

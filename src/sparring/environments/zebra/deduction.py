@@ -21,11 +21,13 @@ ORDER = ("left", "before", "next")
 KINDS = (*PLACES, *LINKS, *ORDER)
 SYMMETRIC = (*LINKS, "next")
 
-Narrow = Callable[[int, int], tuple[int, int]]  # possible houses of two items -> fewer houses
+# possible houses of two items -> fewer houses
+NarrowFunction = Callable[[int, int], tuple[int, int]]
+Link = tuple[NarrowFunction, int, int]  # function, numbers of both items
 
 
 def clue_holds(kind: str, a: int, b: int) -> bool:
-    """Return whether a clue is true if its item is in house ``a``, and its other in ``b``."""
+    """Return whether a clue is true if its item is in house ``a`` and its other item in ``b``."""
     if kind in ("is", "with"):
         return a == b
     if kind in ("not", "without"):
@@ -57,7 +59,7 @@ def _narrow_next(a: int, b: int) -> tuple[int, int]:
     return a, b & (a << 1 | a >> 1)
 
 
-NARROW: dict[str, Narrow] = {
+NARROW_FUNCTIONS: dict[str, NarrowFunction] = {
     "with": lambda a, b: (a & b, a & b),
     "without": _narrow_without,
     "left": _narrow_left,
@@ -102,54 +104,54 @@ def possible_houses(
     only house, and a house's only item of an attribute. The result equals unit propagation on the
     clauses "if item a is in house h, item b is in one of the houses that the clue allows for h".
     """
-    choices = [(1 << houses) - 1] * (houses * attributes)
+    houses_of = [(1 << houses) - 1] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
             house, attribute = divmod(cell, attributes)
-            choices[attribute * houses + value - 1] &= 1 << house
+            houses_of[attribute * houses + value - 1] &= 1 << house
     for kind, item, house in clues:
         if kind in PLACES:
-            choices[item] &= 1 << house if kind == "is" else ~(1 << house)
-    return choices if _propagate(houses, choices, _links(clues)) else None
+            houses_of[item] &= 1 << house if kind == "is" else ~(1 << house)
+    return houses_of if _propagate(houses, houses_of, _links(clues)) else None
 
 
-def _links(clues: Sequence[Clue]) -> list[tuple[Narrow, int, int]]:
-    return [(NARROW[kind], a, b) for kind, a, b in clues if kind in NARROW]
+def _links(clues: Sequence[Clue]) -> list[Link]:
+    return [(NARROW_FUNCTIONS[kind], a, b) for kind, a, b in clues if kind in NARROW_FUNCTIONS]
 
 
-def _propagate(houses: int, choices: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
+def _propagate(houses: int, houses_of: list[int], links: Sequence[Link]) -> bool:
     """Narrow the possible houses in place; return whether every item still has a house."""
     previous: list[int] = []
-    while previous != choices:
-        previous = choices[:]
+    while previous != houses_of:
+        previous = houses_of[:]
         for narrow, item, other in links:
-            choices[item], choices[other] = narrow(choices[item], choices[other])
-        for first in range(0, len(choices), houses):
-            if not _narrow_attribute(choices, first, first + houses):
+            houses_of[item], houses_of[other] = narrow(houses_of[item], houses_of[other])
+        for first in range(0, len(houses_of), houses):
+            if not _narrow_attribute(houses_of, first, first + houses):
                 return False
-        if not all(choices):
+        if not all(houses_of):
             return False
     return True
 
 
-def _narrow_attribute(choices: list[int], first: int, end: int) -> bool:
+def _narrow_attribute(houses_of: list[int], first: int, end: int) -> bool:
     """Give the values of one attribute different houses; return whether that is possible."""
     for item in range(first, end):
-        houses = choices[item]
+        houses = houses_of[item]
         if houses & (houses - 1) == 0:
             for other in range(first, end):
                 if other != item:
-                    choices[other] &= ~houses
+                    houses_of[other] &= ~houses
     seen_once = seen_twice = 0
     for item in range(first, end):
-        seen_twice |= seen_once & choices[item]
-        seen_once |= choices[item]
-    single = seen_once & ~seen_twice
+        seen_twice |= seen_once & houses_of[item]
+        seen_once |= houses_of[item]
+    single_houses = seen_once & ~seen_twice
     for item in range(first, end):
-        choice = choices[item] & single
-        if choice:
-            choices[item] = choice
-            if choice & (choice - 1):
+        item_houses = houses_of[item] & single_houses
+        if item_houses:
+            houses_of[item] = item_houses
+            if item_houses & (item_houses - 1):
                 return False
     return seen_once == (1 << end - first) - 1
 
@@ -158,44 +160,44 @@ def solutions(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2
 ) -> list[Board]:
     """Return at most ``limit`` full boards that agree with the clues and with ``board``."""
-    choices = possible_houses(houses, attributes, clues, board)
+    houses_of = possible_houses(houses, attributes, clues, board)
     boards: list[Board] = []
-    if choices is not None:
-        _search(houses, attributes, choices, _links(clues), limit, boards)
+    if houses_of is not None:
+        _search(houses, attributes, houses_of, _links(clues), limit, boards)
     return boards
 
 
 def _search(
     houses: int,
     attributes: int,
-    choices: list[int],
-    links: Sequence[tuple[Narrow, int, int]],
+    houses_of: list[int],
+    links: Sequence[Link],
     limit: int,
     boards: list[Board],
 ) -> None:
     """Try each possible house of the item with the fewest possible houses, and recurse."""
     item = min(
-        (item for item, choice in enumerate(choices) if choice & (choice - 1)),
-        key=lambda item: choices[item].bit_count(),
+        (item for item, item_houses in enumerate(houses_of) if item_houses & (item_houses - 1)),
+        key=lambda item: houses_of[item].bit_count(),
         default=-1,
     )
     if item < 0:
-        boards.append(_board(houses, attributes, choices))
+        boards.append(_board(houses, attributes, houses_of))
         return
     for house in range(houses):
-        if choices[item] >> house & 1 and len(boards) < limit:
-            next_choices = choices[:]
-            next_choices[item] = 1 << house
-            if _propagate(houses, next_choices, links):
-                _search(houses, attributes, next_choices, links, limit, boards)
+        if houses_of[item] >> house & 1 and len(boards) < limit:
+            next_houses_of = houses_of[:]
+            next_houses_of[item] = 1 << house
+            if _propagate(houses, next_houses_of, links):
+                _search(houses, attributes, next_houses_of, links, limit, boards)
 
 
-def _board(houses: int, attributes: int, choices: Sequence[int]) -> Board:
+def _board(houses: int, attributes: int, houses_of: Sequence[int]) -> Board:
     cells = [0] * (houses * attributes)
-    for item, choice in enumerate(choices):
-        if choice & (choice - 1) == 0:
+    for item, item_houses in enumerate(houses_of):
+        if item_houses & (item_houses - 1) == 0:
             attribute, value = divmod(item, houses)
-            cells[(choice.bit_length() - 1) * attributes + attribute] = value + 1
+            cells[(item_houses.bit_length() - 1) * attributes + attribute] = value + 1
     return tuple(cells)
 
 
@@ -203,5 +205,5 @@ def deduce_board(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = ()
 ) -> Board | None:
     """Return the board filled by unit propagation, None for a contradiction."""
-    choices = possible_houses(houses, attributes, clues, board)
-    return None if choices is None else _board(houses, attributes, choices)
+    houses_of = possible_houses(houses, attributes, clues, board)
+    return None if houses_of is None else _board(houses, attributes, houses_of)

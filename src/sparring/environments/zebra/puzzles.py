@@ -72,9 +72,9 @@ def _shuffled_clues(
     """Return all true clues; the kinds alternate, and clues of one kind are in random order."""
     clues_by_kind = [true_clues(houses, attributes, board, kind) for kind in CLUE_KINDS[kinds]]
     ranked_clues = [
-        (position, number, row[index])
-        for number, row in enumerate(clues_by_kind)
-        for position, index in enumerate(generator.permutation(len(row)))
+        (position, kind_number, clues[index])
+        for kind_number, clues in enumerate(clues_by_kind)
+        for position, index in enumerate(generator.permutation(len(clues)))
     ]
     return [clue for _, _, clue in sorted(ranked_clues)]
 
@@ -92,12 +92,12 @@ def _minimal_clues(
         True,
         key=lambda number: _is_valid(houses, attributes, clues[:number], level),
     )
-    needed = clues[:num_needed]
-    for clue in sorted(needed, key=lambda clue: kinds == "places" or clue[0] != "is"):
-        others = [other for other in needed if other != clue]
-        if _is_valid(houses, attributes, others, level):
-            needed = others
-    return tuple(needed)
+    needed_clues = clues[:num_needed]
+    for clue in sorted(needed_clues, key=lambda clue: kinds == "places" or clue[0] != "is"):
+        fewer_clues = [other for other in needed_clues if other != clue]
+        if _is_valid(houses, attributes, fewer_clues, level):
+            needed_clues = fewer_clues
+    return tuple(needed_clues)
 
 
 def _is_valid(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
@@ -132,12 +132,12 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     }
     clues: list[Clue] = []
     while words:
-        next_words, remaining = words[:3], words[1:]
+        next_words, later_words = words[:3], words[1:]
         if words[0] in place_of:
             clues.append(("is", *place_of[words[0]]))
-        elif words[0] == "not" and remaining and remaining[0] in place_of:
-            clues.append(("not", *place_of[remaining[0]]))
-            remaining = remaining[1:]
+        elif words[0] == "not" and later_words and later_words[0] in place_of:
+            clues.append(("not", *place_of[later_words[0]]))
+            later_words = later_words[1:]
         elif (
             len(next_words) == 3
             and next_words[0] in item_of
@@ -146,14 +146,14 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
             and next_words[0] != next_words[2]
         ):
             clues.append((next_words[1], item_of[next_words[0]], item_of[next_words[2]]))
-            remaining = words[3:]
+            later_words = words[3:]
         else:
             raise ConfigError(
                 f"zebra: puzzle has no clue at {' '.join(next_words)!r}; write clues as 'h1=red', "
                 f"'not h1=red' or 'red left tea' (also {', '.join(KINDS[2:])}), of the first "
                 f"{houses} values of {', '.join(ATTRIBUTES[:attributes])}."
             )
-        words = remaining
+        words = later_words
     boards = solutions(houses, attributes, clues)
     if len(boards) != 1:
         raise ConfigError(

@@ -116,8 +116,8 @@ def z3_solutions(houses: int, attributes: int, clues: Sequence[Clue], limit: int
         for item, house in enumerate(values):
             cells[house * attributes + item // houses] = item % houses + 1
         boards.append(tuple(cells))
-        differs = [house != value for house, value in zip(variables, values, strict=True)]
-        solver.add(z3.Or(differs))
+        differences = [house != value for house, value in zip(variables, values, strict=True)]
+        solver.add(z3.Or(differences))
     return boards
 
 

@@ -36,7 +36,7 @@ def cispo(
         clip_low: how far the weight may fall below 1, in [0, 1]. The default 1 is no lower bound,
             as in the paper.
         clip_high: how far the weight may rise above 1, at least 0. The paper names no number; the
-            default 0.2 is verl's. A very large value gives, with clip_low 1, the exact off-policy
+            default 0.2 is verl's. With clip_low 1, a very large value gives the exact off-policy
             gradient.
     """
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs).detach()

@@ -36,7 +36,7 @@ def etr(
     Pitfalls:
         - This is our reading of the abstract, which allows any two non-decreasing functions;
           it is not a reproduction.
-        - Without scaled advantages the first factor is always at its limit, or never near it.
+        - If advantages are not standardised, the first factor may always or never be at its limit.
         - p counts the minibatch's trajectories only.
         - With both gains 0 the loss is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).

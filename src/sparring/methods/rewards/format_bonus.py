@@ -30,7 +30,7 @@ def format_bonus(
         - The sum favours long episodes. The bound on shaping keeps the sum below the difference of
           two outcomes. Without the bound (``reorder_outcomes``) a slow loss can pay more than a
           quick win.
-        - The penalty adds to that of the game's ``illegal``.
+        - The game's own penalty for illegal replies (``illegal``) is added to this one.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 

@@ -52,8 +52,8 @@ def length(
             2048 is that of MARS's code; the paper has no number.
         bonus: reward of a reply of ``shortest`` tokens, falling to 0 at ``longest``; at least 0.
             Default 0.
-        penalty: cost per multiple of longest - shortest beyond ``longest``; at least 0. Default
-            0.5.
+        penalty: cost of every longest - shortest tokens beyond ``longest``, in proportion; at least
+            0. Default 0.5.
 
     Raises:
         ConfigError: longest is not above shortest.
@@ -69,8 +69,8 @@ def length(
     )
 
 
-def _reward(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
-    if not tokens:
+def _reward(num_tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
+    if not num_tokens:
         return 0.0
-    share = 1.0 - (tokens - shortest) / (longest - shortest)
+    share = 1.0 - (num_tokens - shortest) / (longest - shortest)
     return share * (bonus if share > 0.0 else penalty)

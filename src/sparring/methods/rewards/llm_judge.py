@@ -43,7 +43,7 @@ _SCORE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNO
 # beginnings of chat template marks: <|im_end|>, </s>, [INST]
 _TEMPLATE_MARK = re.compile(r"<|\[(?=/?[A-Z_]+\])")
 
-_account = cached(Account)  # one per process for equal options
+_account = cached(Account)  # a process has one account for equal options
 
 
 def llm_judge(
@@ -166,7 +166,7 @@ def llm_judge(
         for prompt in positions_by_prompt
     ]
     for positions, turn_score in zip(
-        positions_by_prompt.values(), _scores(account, requests, concurrency), strict=True
+        positions_by_prompt.values(), _request_scores(account, requests, concurrency), strict=True
     ):
         for index, turn_index in positions:
             rows[index][turn_index] = turn_score
@@ -199,7 +199,7 @@ def _quote(text: str | None) -> str:
     return _TEMPLATE_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", encoded)
 
 
-def _scores(
+def _request_scores(
     account: Account, requests: Sequence[Mapping[str, Any]], concurrency: int
 ) -> list[float | None]:
     if not requests:
@@ -207,30 +207,30 @@ def _scores(
     stop = Event()
     # the first request runs before the others, because a wrong setting fails for all requests
     num_first = 0 if account.counters.requests + account.counters.from_cache else 1
-    answers = [_request(account, request, stop) for request in requests[:num_first]]
+    answers = [_send_request(account, request, stop) for request in requests[:num_first]]
     if num_first and isinstance(answers[0], SparringError):
         raise answers[0]
     with ThreadPoolExecutor(min(concurrency, len(requests)), thread_name_prefix="judge") as pool:
         try:
             other_requests = requests[num_first:]
-            answers += pool.map(lambda request: _request(account, request, stop), other_requests)
+            answers += pool.map(lambda request: _send_request(account, request, stop), other_requests)
         finally:
-            stop.set()  # after an interrupt
+            stop.set()  # if the run is interrupted, no further request is sent
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
     for error in failures:
         if isinstance(error, BudgetError) or not isinstance(error, RolloutError):
             raise error
     scores = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
     if None in scores:
-        first_failure = answers[scores.index(None)]
-        text = first_failure.text if isinstance(first_failure, Answer) else str(first_failure)
+        unscored = answers[scores.index(None)]  # the first one
+        text = unscored.text if isinstance(unscored, Answer) else str(unscored)
         summary = f"{scores.count(None)} of {len(scores)} requests, {len(failures)} of them failed"
         quote = text[:_MAX_QUOTED]
         log.warning("Reward 'llm_judge' has no score for %s. The first: %r", summary, quote)
     return scores
 
 
-def _request(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
+def _send_request(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
     if stop.is_set():
         return RolloutError("not asked")
     try:

@@ -42,7 +42,7 @@ def potential(
         - The reward includes the effect of the others' turns in between.
         - With outcome_weight 0 the objective is constant.
         - At the last turn the reward is -Phi, in addition to the game's payoff. With an exact
-          oracle that assumes the others' real policies, their sum has mean 0 for best actions.
+          oracle that assumes the others' real policies, the sum of both has mean 0 for best actions.
     Reference: Ng, Harada, Russell, 1999; Devlin, Kudenko, 2011, for several agents.
     Verified by: tests/methods/rewards/test_potential.py.
 
@@ -59,7 +59,7 @@ def potential(
 def _difference(turn: Turn, next_turn: Turn | None, gamma: float) -> float | None:
     if turn.verdict is None:
         return None
-    best = max(turn.verdict.values)
+    value = max(turn.verdict.values)
     if next_turn is None:
-        return -best
-    return None if next_turn.verdict is None else gamma * max(next_turn.verdict.values) - best
+        return -value
+    return None if next_turn.verdict is None else gamma * max(next_turn.verdict.values) - value

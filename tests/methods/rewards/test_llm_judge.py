@@ -15,7 +15,7 @@ from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.base import verdict
+from sparring.methods.oracles.base import make_verdict
 from sparring.methods.rewards.components import call_reward
 from sparring.methods.rewards.llm_judge import _account, score, turn_json
 from sparring.play.players.endpoint_account import Answer
@@ -196,7 +196,8 @@ def test_only_turns_of_trained_seats_without_a_verdict_are_sent(serve):
     with_verdict = replace(
         episode,
         turns=tuple(
-            t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns
+            t._replace(verdict=make_verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None)
+            for t in episode.turns
         ),
     )
     assert call_reward(judge(url), [with_verdict], GAMES) == [(0.25, 0.8, None)]

@@ -187,11 +187,11 @@ def opponents(source: ColumnSource) -> IntArray:
     the same order. Partners count too. Numbers are in order of appearance and are not comparable
     between batches.
     """
-    number_of_players: dict[tuple[str, ...], int] = {}
+    number_of_tuple: dict[tuple[str, ...], int] = {}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     opponent_numbers = [
-        number_of_players.setdefault(
-            (*episode.agents[: turn.seat], *episode.agents[turn.seat + 1 :]), len(number_of_players)
+        number_of_tuple.setdefault(
+            (*episode.agents[: turn.seat], *episode.agents[turn.seat + 1 :]), len(number_of_tuple)
         )
         for episode, turn in rows
     ]

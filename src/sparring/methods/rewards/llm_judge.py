@@ -207,13 +207,13 @@ def _request_scores(
     stop = Event()
     # the first request runs before the others, because a wrong setting fails for all requests
     num_first = 0 if account.counters.requests + account.counters.from_cache else 1
-    answers = [_send_request(account, request, stop) for request in requests[:num_first]]
+    answers = [_send(account, request, stop) for request in requests[:num_first]]
     if num_first and isinstance(answers[0], SparringError):
         raise answers[0]
     with ThreadPoolExecutor(min(concurrency, len(requests)), thread_name_prefix="judge") as pool:
         try:
             other_requests = requests[num_first:]
-            answers += pool.map(lambda request: _send_request(account, request, stop), other_requests)
+            answers += pool.map(lambda request: _send(account, request, stop), other_requests)
         finally:
             stop.set()  # if the run is interrupted, no further request is sent
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
@@ -230,7 +230,7 @@ def _request_scores(
     return scores
 
 
-def _send_request(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
+def _send(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
     if stop.is_set():
         return RolloutError("not asked")
     try:

@@ -42,7 +42,8 @@ def potential(
         - The reward includes the effect of the others' turns in between.
         - With outcome_weight 0 the objective is constant.
         - At the last turn the reward is -Phi, in addition to the game's payoff. With an exact
-          oracle that assumes the others' real policies, the sum of both has mean 0 for best actions.
+          oracle that assumes the others' real policies, the sum of both is 0 on average for best
+          actions.
     Reference: Ng, Harada, Russell, 1999; Devlin, Kudenko, 2011, for several agents.
     Verified by: tests/methods/rewards/test_potential.py.
 

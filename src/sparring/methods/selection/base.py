@@ -1,4 +1,4 @@
-"""Functions for selection rules: trajectories with their groups, and draws independent of order.
+"""Functions for selection rules: trajectories with groups, and draws that ignore the row order.
 
 Legend: J trajectories.
 """
@@ -43,17 +43,17 @@ class Trajectories:
     num_groups: int
 
     @property
-    def counts(self) -> IntArray:
+    def group_sizes(self) -> IntArray:
         """Number of trajectories of each group."""
         return group_counts(self.groups, self.num_groups)
 
     @property
-    def lengths(self) -> IntArray:
+    def num_turns(self) -> IntArray:
         """Number of turns of each trajectory, [J]."""
         return np.diff(np.append(self.starts, len(self.turns.trajectory)))
 
     def deviations(self) -> FloatArray:
-        """Return the sample deviation of each group's returns, exactly 0 for equal returns."""
+        """Return the sample deviation of each group's returns, and exactly 0 for equal returns."""
         return group_std_or_zero(self.returns, self.groups, self.num_groups)
 
     def sums(self, column: FloatArray) -> FloatArray:
@@ -69,7 +69,7 @@ class Trajectories:
         """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
         return _draws(stream, self.turns.episode[self.starts], self.turns.seat[self.starts])
 
-    def rows(self, mask: BoolArray) -> BoolArray:
+    def row_mask(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
         if len(mask):
             return broadcast_to_turns(mask.astype(np.float64), self.turns) > 0.0
@@ -106,5 +106,5 @@ def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
 
 
 def _draws(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
-    pairs = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
-    return np.array([stream.child(a).child(b).uniform(0) for a, b in pairs], dtype=np.float64)
+    keys = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
+    return np.array([stream.child(a).child(b).uniform(0) for a, b in keys], dtype=np.float64)

@@ -49,4 +49,4 @@ def variance_filter(
     mask = np.zeros(data.num_groups, dtype=bool)
     num_kept = max(1, int(keep * data.num_groups + 1e-9))
     mask[best_first(data.deviations(), data.group_draws(stream))[:num_kept]] = True
-    return data.rows(mask[data.groups])
+    return data.row_mask(mask[data.groups])

@@ -83,9 +83,7 @@ def table_of_arrays(
         role=role,
         seat=seats,
         agent=codes["agent"][0],
-        turn_index=_to_integers(
-            "turn_index", indices if turn_index is None else turn_index, num_rows
-        ),
+        turn_index=_to_integers("turn_index", turn_index, num_rows),
         reward=rewards,
         done=flags.pop(
             "done",

@@ -40,7 +40,8 @@ def gigpo(
     epsilon.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
     Pitfalls:
-        - A view that occurs once adds nothing; m equal views add (m - 1) / m of their gradient.
+        - A view that occurs once has no second term. The second term of m equal views has (m - 1)
+          / m of its gradient.
         - If a view hides important information, different states are compared.
         - If a view recurs in an episode, a turn is compared with its own future.
         - Clusters are greedy and depend on the order of the texts. Here the order is alphabetical

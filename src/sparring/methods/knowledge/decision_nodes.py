@@ -76,12 +76,10 @@ def _nearest_sentences(
             statements = (text for text in decision.actions if text is not None)
             statements_of_kind[decision.kind].update(statements)
     sentences: dict[tuple[str, str], str | None] = {}
-    for kind, distinct_statements in statements_of_kind.items():
-        sorted_statements = sorted(distinct_statements)
-        pairs = zip(
-            sorted_statements, space.nearest_sentences(kind, sorted_statements), strict=True
-        )
-        sentences |= {(kind, statement): sentence for statement, sentence in pairs}
+    for kind, kind_statements in statements_of_kind.items():
+        texts = sorted(kind_statements)
+        nearest = space.nearest_sentences(kind, texts)
+        sentences |= {(kind, text): near for text, near in zip(texts, nearest, strict=True)}
     return sentences
 
 

@@ -68,9 +68,7 @@ class LatentSpace:
     def embed_texts(self, statements: Sequence[str]) -> FloatArray:
         """Return statements as vectors, with "@" for names and "#" for numbers, [n, d]."""
         names = name_pattern(self.names)
-        vectors: FloatArray = self.embedding(
-            [mask_text(statement, names) for statement in statements]
-        )
+        vectors: FloatArray = self.embedding([mask_text(text, names) for text in statements])
         return vectors
 
     def nearest_sentences(self, kind: str, statements: Sequence[str]) -> list[str | None]:
@@ -84,10 +82,8 @@ class LatentSpace:
         """
         if not statements:
             return []
-        clusters, patterns = (
-            self.kinds[kind],
-            [pattern(statement, self.player_names) for statement in statements],
-        )
+        clusters = self.kinds[kind]
+        patterns = [pattern(statement, self.player_names) for statement in statements]
         distances = squared_distances(self.embed_texts(patterns), clusters.centres)
         if not self.player_names:
             return [clusters.sentences[cluster] for cluster in distances.argmin(axis=1)]

@@ -192,7 +192,8 @@ class CachedOracle:
         The key holds the seat with the printed board or, with hidden information, the seat's
         information state.
         """
-        return f"{state.seat}\n{state.game.key(state, state.seat) if self._has_hidden_information else state.node}"
+        is_hidden = self._has_hidden_information
+        return f"{state.seat}\n{state.game.key(state, state.seat) if is_hidden else state.node}"
 
     @property
     def metrics(self) -> dict[str, float]:

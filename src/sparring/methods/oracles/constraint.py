@@ -67,12 +67,10 @@ class ConstraintOracle(CachedOracle):
         """Return a verdict per state; None where the game's solver abstains."""
         assert self._solve is not None, "the oracle covers the game"
         options = {"right": self.right, "lost": self.lost, "solver": self.solver}
-        solver_results = [self._solve(state, **options) for state in states]
+        results = [self._solve(state, **options) for state in states]
         return [
-            None
-            if solver_result is None
-            else verdict_from_solver(state.legal_actions(), solver_result)
-            for state, solver_result in zip(states, solver_results, strict=True)
+            None if result is None else verdict_from_solver(state.legal_actions(), result)
+            for state, result in zip(states, results, strict=True)
         ]
 
 

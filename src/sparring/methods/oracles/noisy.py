@@ -105,11 +105,10 @@ class NoisyOracle(WrappingOracle):
                 f"for {len(states)} states; pass streams to judge, or write per: position."
             )
         error_streams = [stream.child("noisy oracle").child(self.seed) for stream in streams]
+        verdicts = self.inner.judge(states, streams)
         results = [
             self._with_errors(verdict, stream)
-            for verdict, stream in zip(
-                self.inner.judge(states, streams), error_streams, strict=True
-            )
+            for verdict, stream in zip(verdicts, error_streams, strict=True)
         ]
         self.counts["judged"] += len(results)
         self.counts["abstained"] += results.count(None)

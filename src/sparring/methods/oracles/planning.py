@@ -67,12 +67,8 @@ class PlanningOracle:
             )
         solver = solver_of(state.game, self.name)
         assert solver is not None, "the oracle covers the game"
-        solver_result = solver.function(state)
-        return (
-            None
-            if solver_result is None
-            else verdict_from_solver(state.legal_actions(), solver_result)
-        )
+        result = solver.function(state)
+        return None if result is None else verdict_from_solver(state.legal_actions(), result)
 
 
 planning = PlanningOracle

@@ -38,7 +38,7 @@ class Trajectories:
 
     turns: TurnTable
     returns: FloatArray  # [J]
-    starts: IntArray  # [J] first row of each trajectory
+    first_rows: IntArray  # [J] first row of each trajectory
     groups: IntArray  # [J] index of the trajectory's group
     num_groups: int
 
@@ -50,7 +50,7 @@ class Trajectories:
     @property
     def num_turns(self) -> IntArray:
         """Number of turns of each trajectory, [J]."""
-        return np.diff(np.append(self.starts, len(self.turns.trajectory)))
+        return np.diff(np.append(self.first_rows, len(self.turns.trajectory)))
 
     def deviations(self) -> FloatArray:
         """Return the sample deviation of each group's returns, and exactly 0 for equal returns."""
@@ -62,12 +62,12 @@ class Trajectories:
 
     def group_draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per group, which depends on the group's id and role only."""
-        first_rows = self.starts[np.unique(self.groups, return_index=True)[1]]
-        return _draws(stream, self.turns.group[first_rows], self.turns.role[first_rows])
+        rows = self.first_rows[np.unique(self.groups, return_index=True)[1]]
+        return _draws(stream, self.turns.group[rows], self.turns.role[rows])
 
     def draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
-        return _draws(stream, self.turns.episode[self.starts], self.turns.seat[self.starts])
+        return _draws(stream, self.turns.episode[self.first_rows], self.turns.seat[self.first_rows])
 
     def row_mask(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
@@ -92,10 +92,14 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
             f"selection {rule!r}: reward {turns.reward[invalid[0]]} in row {invalid[0]} is not "
             "finite; correct the game or the reward plug-in from which it comes."
         )
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
     return Trajectories(
-        turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=num_groups
+        turns=turns,
+        returns=returns,
+        first_rows=first_rows,
+        groups=groups[first_rows],
+        num_groups=num_groups,
     )
 
 

@@ -100,10 +100,10 @@ class ArmBook:
         """
         if not len(turns.reward):
             return
-        returns, starts = trajectory_returns(turns)
+        returns, first_rows = trajectory_returns(turns)
         ids, num_ids = start_groups(turns)
-        variance = group_std(returns, ids[starts], num_ids, ddof=0)[ids[starts]] ** 2
-        group_ids, group_of = np.unique(turns.group[starts], return_inverse=True)
+        variance = group_std(returns, ids[first_rows], num_ids, ddof=0)[ids[first_rows]] ** 2
+        group_ids, group_of = np.unique(turns.group[first_rows], return_inverse=True)
         sizes = np.bincount(group_of)
         successes = np.bincount(group_of, weights=returns > 0).astype(np.int64)
         means = np.bincount(group_of, weights=returns) / sizes

@@ -181,7 +181,7 @@ def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
-    ids, index_of_id = np.unique(data.turns.group[data.starts], return_inverse=True)
+    ids, index_of_id = np.unique(data.turns.group[data.first_rows], return_inverse=True)
     means = np.bincount(index_of_id, weights=sizes) / np.maximum(np.bincount(index_of_id), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 

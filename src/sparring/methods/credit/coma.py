@@ -53,8 +53,7 @@ def coma(
         - All turns without an action count as one action.
         - The paper's Q reads the joint state and actions. Here an entry averages over the others'
           hidden states and actions, like Q in the credit lab.
-    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
-    network.
+    Reference: Foerster et al., 2018 (arXiv 1705.08926); a table replaces the critic network.
     Verified by: tests/methods/credit/test_exact_values.py.
 
     Args:

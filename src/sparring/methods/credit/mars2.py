@@ -60,8 +60,7 @@ def mars2(
             default 0.3 is that of the authors' code.
         sibling_share: share of the siblings (other actions in the same state) in b, in [0, 1]; the
             rest is the parent's. The default 0.5 is that of the authors' code.
-        divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
-            mean.
+        divide_by_std: true (default) divides by the sample deviation of x. False does not divide.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
 

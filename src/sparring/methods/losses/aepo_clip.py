@@ -25,8 +25,7 @@ def aepo_clip(
 ) -> LossTerm:
     """Bound the ratio of good tokens but keep their gradient, and favour uncertain tokens.
 
-    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
-    it.
+    What: ``ppo_clip`` whose upper clip does not remove a token's gradient, but bounds its size.
     When to use: agents with tools, if a clip stops learning from uncertain tokens too early.
     Mathematics:
         A' = A max(0, 1 + entropy_gain z(H))

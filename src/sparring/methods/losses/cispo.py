@@ -20,8 +20,7 @@ def cispo(
     """Clip the importance weight, not the update, so that every token keeps a gradient.
 
     What: REINFORCE weighted by the clipped ratio. The weight carries no gradient.
-    When to use: several updates per step when rare but decisive tokens must not be dropped by a
-    clip.
+    When to use: several updates per step, if a clip must not drop rare but decisive tokens.
     Mathematics:
         L_t = -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi
     with rho = pi / pi_old; sg stops the gradient.

@@ -41,8 +41,7 @@ def clip_cov(
     Pitfalls: ``lower`` and ``upper`` are compared with unscaled covariances. With small advantages
     no covariance reaches 1, and the loss is ``ppo_clip``; watch chosen_fraction. The mean of the
     loss still counts the masked tokens.
-    Metrics: as ``ppo_clip``, and chosen_fraction (masked tokens), covariance_max (over the
-    minibatch).
+    Metrics: as ``ppo_clip``, chosen_fraction (masked tokens), covariance_max (in the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 

@@ -50,8 +50,7 @@ def etr(
             ignores the advantage.
         group_gain: how much the widths grow, as a share, where half of the group succeeds; at least
             0. 0 ignores the group.
-        success_above: a trajectory is a success if its return is above this, in units of returns.
-            Default 0.
+        success_above: return above which a trajectory is a success, in units of returns.
     """
     minibatch, index = whole_minibatch(batch)
     success_rate = group_mean(

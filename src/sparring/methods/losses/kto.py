@@ -51,12 +51,10 @@ def kto(
     Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
-        beta: factor of S - z inside the sigmoid, above 0. With a larger beta the loss saturates
-            sooner.
+        beta: factor of S - z in the sigmoid, above 0. A larger beta saturates the loss sooner.
         desirable: threshold on the return. "above_group_mean" (default): the mean of the group.
             "positive": 0. Trajectories above are good, those below are bad, ties do not count.
-        desirable_weight: weight of good trajectories, at least 0. The two weights balance the
-            kinds.
+        desirable_weight: weight of good trajectories, at least 0; the two weights balance both.
         undesirable_weight: weight of bad trajectories, at least 0.
     """
     minibatch, _ = whole_minibatch(batch)

@@ -21,8 +21,7 @@ def masked_is(
 ) -> LossTerm:
     """Drop tokens whose probability under the learner is too far from the sampler's.
 
-    What: factors 0 and 1 for every policy loss: a hard mask. ``truncated_is`` caps the ratio
-    instead.
+    What: factors 0 and 1 for every policy loss; ``truncated_is`` caps the ratio instead.
     When to use: with an external engine or stale samples, if the two probabilities of some tokens
     differ strongly; alone or combined with ``truncated_is``.
     Mathematics:

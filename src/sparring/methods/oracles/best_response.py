@@ -18,8 +18,7 @@ class BestResponseOracle(EquilibriumOracle):
     Mathematics:
         Q(I, a) as in oracle cfr, with u(h a) under the seat's best response
     The best response is computed from the seat's last decisions to its first.
-    Pitfalls: as for oracle cfr. The game needs perfect recall; OpenSpiel's information states have
-    it.
+    Pitfalls: as for oracle cfr. Information states must have perfect recall, as in OpenSpiel.
     Reference: Lanctot et al., 2017 (arXiv:1711.00832), section 2; Johanson et al., "Accelerating
     best response calculation", 2011.
     Verified by: tests/methods/oracles/test_cfr.py.

@@ -58,8 +58,7 @@ class NoisyOracle(WrappingOracle):
             gives for the turn; in a run this is the turn's stream, so that runs are reproducible.
         tpr: true positive rate: the probability that a right action is called right, in [0, 1].
             Default 1. For errors of ``tpr`` and ``fpr`` only, set ``flip`` to 0.
-        fpr: false positive rate: the probability that a wrong action is called right, in [0, 1].
-            Default 0.
+        fpr: false positive rate: probability that a wrong action is called right, in [0, 1].
     """
 
     oracle: str = "minimax"

@@ -37,8 +37,7 @@ class ParallelOracle(WrappingOracle):
     oracle. The verdicts come back in order.
     When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and games
     with much hidden information.
-    Mathematics: none. A verdict depends only on the position, and is the same for every number of
-    processes.
+    Mathematics: none. A verdict does not depend on the number of processes.
     Pitfalls:
         - A process starts on demand, in a second or two, and has a separate cache. So every process
           solves a game again (oracles minimax and cfr). Use these oracles without ``parallel``.

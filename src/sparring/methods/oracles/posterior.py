@@ -21,14 +21,12 @@ class PosteriorOracle(KeyedOracle):
 
     What: the posterior over the hidden state, the value of each legal action under the posterior,
     and its entropy. The game's ``solver.py``, described on the game's page, defines the values.
-    When to use: games with a hidden world and no opponent, such as inference, search and tests of
-    hypotheses.
+    When to use: games with a hidden world and no opponent, such as inference and search.
     Mathematics:
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
     normalised over all worlds, exactly. In nats
         entropy = -sum P log P
-    Pitfalls: some solvers cannot compute best play exactly; they return a ``bound`` or a certainty
-    below 1.
+    Pitfalls: a solver without exact best play returns a ``bound`` or a certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/contract/test_beliefs.py.

@@ -146,8 +146,7 @@ def apply_rewards(
         gaps: smallest difference of two outcomes by game, default 1. A smaller difference within
             ``episodes`` replaces the gap, so that shaping cannot reorder the batch's outcomes.
         games: games by name, for rewards that read games.
-        outcome_weight: factor of the "game" component of trained seats; returns per seat stay
-            unchanged.
+        outcome_weight: factor of the "game" component of trained seats, not of ``returns``.
         scales: one more factor of "game" for each game, default 1; it also multiplies the gap.
         reorder_outcomes: whether shaping is unbounded; a loss may then get more than a win.
 
@@ -291,8 +290,7 @@ def by_rewards(
 ) -> Grade:
     """Return a grader of turns by the weighted sum of the rewards with READS "turn".
 
-    The sum includes the penalty of an illegal reply. A turn without any of these components gets
-    None.
+    The sum includes the penalty of an illegal reply. A turn without these components gets None.
 
     Args:
         rewards: the run's rewards; those without READS "turn" are ignored.

@@ -49,8 +49,7 @@ def contribution(
           worker is not charged for it.
         - "shapley" and "own" pay for work even if the others' work makes it less useful. "own" pays
           the same for one cell of a short list as for the complete list.
-        - If the lead of ``wide_search`` writes the answer, the answer has no parts: all seats get
-          the return.
+        - If the lead of ``wide_search`` writes the answer, all seats get the return.
         - "shapley" scores 2^n tables per episode, for at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. The comparison is WideSeek-R1
     (arXiv 2602.04634), which pays all agents the same.

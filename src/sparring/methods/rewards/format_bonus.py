@@ -21,8 +21,7 @@ def format_bonus(
     """Pay a bonus for every legal reply, and charge a penalty for every other reply.
 
     What: pays only for the form, as a signal for a model that cannot win yet.
-    When to use: for models that begin with few legal replies. A schedule should lower the weight to
-    0 later.
+    When to use: for models with few legal replies. A schedule should lower the weight to 0.
     Mathematics:
         r_t = bonus if the reply was a legal action, else -penalty
     Shapes: one number per turn.

@@ -92,8 +92,7 @@ def llm_judge(
         - A failure before the endpoint's first answer stops the run.
         - Keys and files follow the rules of the agent ``endpoint``.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
-    Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their
-    biases.
+    Reference: Zheng et al., 2023 (arXiv 2306.05685): language models as judges.
     Verified by: tests/methods/rewards/test_llm_judge.py.
 
     Args:
@@ -117,8 +116,7 @@ def llm_judge(
         retries: tries after the first one, at least 0.
         budget_tokens: number of prompt and answer tokens after which the run stops with an error.
             0 (default): no limit.
-        budget_cost: money after which the run stops with an error. 0 (default): no limit. Needs a
-            price.
+        budget_cost: cost after which the run stops with an error; needs a price. 0 (default): none.
         price_in: price of a million prompt tokens, in any currency.
         price_out: price of a million tokens of answers, in the same currency.
         cache: a file of JSON lines, such as answers.jsonl, that stores every answer. A stored

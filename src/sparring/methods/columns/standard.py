@@ -51,8 +51,7 @@ def process_logprob(source: ColumnSource) -> FloatArray:
 def value(source: ColumnSource) -> FloatArray:
     """Value that the critic predicts before the turn's reply.
 
-    What: the value head at the last token of the prompt, [N], in the environment's units times its
-    scale.
+    What: the value head at the last token of the prompt, [N], in scaled units of the environment.
     """
     return source.critic("before")
 

@@ -36,8 +36,7 @@ def arena_rl(
     When to use: rewards whose size means little (judges, scores of different tasks). Preset
     "minimax_preference" gives each trajectory its share of wins over the others minus 1/2; its
     gradient is exactly that of the probability to beat an equal player.
-    Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
-    ranks.
+    Mathematics: the scheme gives rank_i; 0 is the best, and ties share the mean of their ranks.
         x_i = 1 - rank_i / (n - 1)
         A_i = (x_i - mean_g x) / (std_g x + epsilon)
     or the same without the division.

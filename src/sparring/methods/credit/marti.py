@@ -77,11 +77,11 @@ def marti(
         )
     returns, first_rows = trajectory_returns(turns)
     agents, num_agents = group_ids(turns.game[first_rows], turns.role[first_rows])
-    example_row = np.zeros(num_agents, dtype=np.int64)
-    example_row[agents] = first_rows
+    row_of_agent = np.zeros(num_agents, dtype=np.int64)  # any row of the agent
+    row_of_agent[agents] = first_rows
     names = [
         f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
-        for row in example_row.tolist()
+        for row in row_of_agent.tolist()
     ]
     records = [state.get(name, (0.0, 0.0)) for name in names]
     has_past = np.array([num > 0 for num, _ in records], dtype=bool)

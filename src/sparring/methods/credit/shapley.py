@@ -71,13 +71,13 @@ def shapley(
     returns, first_rows = trajectory_returns(turns)
     seats, games = turns.seat[first_rows], turns.game[first_rows]
     episodes, num_episodes = group_ids(turns.episode[first_rows])
-    largest = int(group_counts(episodes, num_episodes).max(initial=0))
-    if seats.max(initial=0) >= 62 or largest > MAX_PLAYERS:
+    most_seats = int(group_counts(episodes, num_episodes).max(initial=0))
+    if seats.max(initial=0) >= 62 or most_seats > MAX_PLAYERS:
         raise CreditError(
-            f"credit 'shapley': {largest} seats of one episode learn; train at most "
+            f"credit 'shapley': {most_seats} seats of one episode learn; train at most "
             f"{MAX_PLAYERS} seats, with numbers from 0 to 61."
         )
-    masks = np.zeros(num_episodes, dtype=np.int64)
+    masks = np.zeros(num_episodes, dtype=np.int64)  # a bit for each seat that learns
     np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
     game_ids = np.zeros(num_episodes, dtype=np.int64)
     game_ids[episodes] = games
@@ -109,8 +109,8 @@ def _shares(
     coalition_ids, num_coalitions = group_ids(game_ids, masks)
     coalition_of_row = coalition_ids[episodes] if len(episodes) else episodes
     for coalition in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        game, members = turns.game_names[int(game_ids[example])], _members(int(masks[example]))
+        episode = int(np.flatnonzero(coalition_ids == coalition)[0])  # any one of the coalition
+        game, members = turns.game_names[int(game_ids[episode])], _members(int(masks[episode]))
         rows = np.flatnonzero(coalition_of_row == coalition)
         table, equal_shares = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
@@ -157,9 +157,9 @@ def _update_worths(
     counts = group_counts(coalition_ids, num_coalitions)
     totals = group_sum(worths, coalition_ids, num_coalitions)
     for coalition in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        table = new_worths.setdefault(turns.game_names[int(game_ids[example])], {})
-        record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
+        episode = int(np.flatnonzero(coalition_ids == coalition)[0])  # any one of the coalition
+        table = new_worths.setdefault(turns.game_names[int(game_ids[episode])], {})
+        record = table.setdefault(_key(_members(int(masks[episode]))), [0.0, 0.0])
         record[0] += float(counts[coalition])
         record[1] += float(totals[coalition])
     return new_worths
@@ -168,10 +168,10 @@ def _update_worths(
 def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
     metrics = {}
     for game, table in worths.items():
-        largest = max(table, key=lambda name: (name.count(","), name))
-        members = [int(seat) for seat in largest.split(",")]
-        total = table[largest][1] / table[largest][0]
-        values = shapley_values(_worths_of_coalitions(members, table, empty, total))
+        coalition = max(table, key=lambda name: (name.count(","), name))
+        members = [int(seat) for seat in coalition.split(",")]
+        num, total = table[coalition]
+        values = shapley_values(_worths_of_coalitions(members, table, empty, total / num))
         for seat, value in zip(members, values, strict=True):
             metrics[f"value/{game}/{seat}"] = float(value)
     return metrics

@@ -153,7 +153,7 @@ def llm_judge(
         for turn_index, turn in enumerate(episode.turns):
             if judged_flags[turn_index] and turn.event == "ok":
                 prompt = ASK.format(
-                    turn=turn_json(states[turn_index], turn, with_reply=shows == "reply")
+                    turn=turn_to_json(states[turn_index], turn, with_reply=shows == "reply")
                 )
                 positions_by_prompt.setdefault(prompt, []).append((index, turn_index))
             elif judged_flags[turn_index]:
@@ -171,7 +171,7 @@ def llm_judge(
     return [tuple(row) for row in rows]
 
 
-def turn_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
+def turn_to_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
     """Return a turn as JSON with escaped strings, without chat template marks."""
     fields: dict[str, Any] = {
         "game": state.game.name,
@@ -184,7 +184,7 @@ def turn_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def score(answer: Answer) -> float | None:
+def parse_score(answer: Answer) -> float | None:
     """Return an answer's score as a share of the highest score, or None without a valid score."""
     lines = answer.text.strip().splitlines()
     match = _SCORE.fullmatch(lines[-1].strip(" \t*_`#")) if lines and not answer.truncated else None
@@ -218,7 +218,7 @@ def _request_scores(
     for error in failures:
         if isinstance(error, BudgetError) or not isinstance(error, RolloutError):
             raise error
-    scores = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
+    scores = [parse_score(answer) if isinstance(answer, Answer) else None for answer in answers]
     if None in scores:
         unscored = answers[scores.index(None)]  # the first one
         text = unscored.text if isinstance(unscored, Answer) else str(unscored)

@@ -63,11 +63,13 @@ class Trajectories:
     def group_draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per group, which depends on the group's id and role only."""
         rows = self.first_rows[np.unique(self.groups, return_index=True)[1]]
-        return _draws(stream, self.turns.group[rows], self.turns.role[rows])
+        return _uniforms(stream, self.turns.group[rows], self.turns.role[rows])
 
     def draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
-        return _draws(stream, self.turns.episode[self.first_rows], self.turns.seat[self.first_rows])
+        return _uniforms(
+            stream, self.turns.episode[self.first_rows], self.turns.seat[self.first_rows]
+        )
 
     def row_mask(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
@@ -109,6 +111,6 @@ def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
     return order
 
 
-def _draws(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
+def _uniforms(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
     keys = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
     return np.array([stream.child(a).child(b).uniform(0) for a, b in keys], dtype=np.float64)

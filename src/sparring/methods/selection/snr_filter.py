@@ -26,8 +26,7 @@ def snr_filter(
     """Keep the groups of largest variance until they cover a share of the batch's summed variance.
 
     What: the signal of a group-relative gradient is the spread of returns within its groups. Groups
-    with little signal still add noise. The number of groups adapts to the distribution of the
-    spread.
+    with little signal still add noise. The rule adapts the number of groups to the batch.
     When to use: if the share of useful initial states changes over the run, so that no fixed share
     (``variance_filter``) is right.
     Mathematics: S_1 >= S_2 >= ... are the scores of the groups. The rule keeps the first groups, as

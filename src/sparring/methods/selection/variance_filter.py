@@ -30,8 +30,7 @@ def variance_filter(
         - A quarter of the groups is a quarter of the data: play four times as many episodes, or set
           ``rollout.refills``.
         - Groups of one have no deviation and are dropped first.
-        - A fixed share keeps groups of equal returns if there are too few others; ``snr_filter``
-          does not.
+        - A fixed share keeps groups of equal returns if others are too few, unlike ``snr_filter``.
         - The stream breaks ties of deviations.
         - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Wang et al., 2025 (RAGEN, StarPO-S; arXiv 2504.20073); code of mll-lab-nu/RAGEN,

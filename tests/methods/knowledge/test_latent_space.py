@@ -569,7 +569,7 @@ def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
         regrets=np.array(regrets),
         strategy_sums=np.zeros(size),
         log_empirical=np.log(np.full(size, 1 / size)),
-        in_result=True,
+        is_in_result=True,
         weight=weight,
     )
     chances = row.strategy(anchor).probabilities

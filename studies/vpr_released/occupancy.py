@@ -19,7 +19,7 @@ from sparring.core.records import FloatArray, IntArray
 from sparring.environments.base import Environment, Searchable, is_searchable
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import ActionScorer, InfoStates
-from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.base import Oracle, judge_states
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ class Enumeration:
         keys = [query.key for query in info_states.queries]
         assert is_searchable(game)
         states = _states(game, set(keys))
-        verdict_list = verdicts(oracle, [states[key] for key in keys])
+        verdict_list = judge_states(oracle, [states[key] for key in keys])
         self._scores: list[FloatArray] = []
         for query, verdict in zip(info_states.queries, verdict_list, strict=True):
             values = np.zeros(len(query.legal_actions))

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.learn.pack import pack
-from sparring.methods.oracles.base import verdicts
+from sparring.methods.oracles.base import judge_states
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import by_oracle
 from sparring.play.episode import Candidates, committed_candidate
@@ -202,7 +202,7 @@ def test_the_oracle_judges_each_prompt_once_for_all_candidates():
 
     def judge(states, streams):
         judged_states.extend(states)
-        return verdicts(oracle, states, streams)
+        return judge_states(oracle, states, streams)
 
     player, _ = tiny_learner(game)
     episodes = play(
@@ -268,7 +268,7 @@ def judge_in_play_and_replay(name, oracle, options, rule="random", **changes):
     game = make_game(name, illegal={"rule": rule})
     judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
     specs = make_specs(game, 6, seed=3, name="random", group_size=2, **changes)
-    judges = {game.name: partial(verdicts, judge)}
+    judges = {game.name: partial(judge_states, judge)}
     return play(specs, agents, judges=judges, in_flight=4), judge_episodes(
         play(specs, agents), {game.name: game}, {game.name: judge}
     )

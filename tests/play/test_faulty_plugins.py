@@ -24,7 +24,7 @@ from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.matchmakers.base import Seating
-from sparring.methods.oracles.base import verdict, verdicts
+from sparring.methods.oracles.base import judge_states, make_verdict
 from sparring.methods.oracles.parallel import ParallelOracle
 from sparring.methods.rewards.components import WeightedReward
 from sparring.play.players.scripted import scripted
@@ -194,7 +194,7 @@ def test_a_game_that_cannot_be_made_is_named(monkeypatch):
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_an_oracle_with_invalid_verdicts_is_named(value):
     state = make_game("tic_tac_toe").reset(make_specs(make_game("tic_tac_toe"), 1)[0].deal)
-    valid_verdict = verdict(state.legal_actions(), [0.0] * 9)
+    valid_verdict = make_verdict(state.legal_actions(), [0.0] * 9)
     for name, values in (("mine", (value,) + (0.0,) * 8), ("short", (0.0,))):
         oracle = SimpleNamespace(
             name=name, judge=lambda states, streams=None, values=values: [replace(valid_verdict, values=values)]
@@ -203,13 +203,13 @@ def test_an_oracle_with_invalid_verdicts_is_named(value):
             PluginError,
             match=rf"oracle '{name}' \(environments.N.oracle\) must return one finite value per legal action",
         ):
-            verdicts(oracle, [state])
+            judge_states(oracle, [state])
     for fault, judge in (
         ("failed in", lambda *args: 1 // 0),
         ("one verdict per state, 1 here; it returned 0", lambda *args: []),
     ):
         with pytest.raises(PluginError, match=fault):
-            verdicts(SimpleNamespace(name="mine", judge=judge), [state])
+            judge_states(SimpleNamespace(name="mine", judge=judge), [state])
 
 
 def test_stopped_worker_processes_of_an_oracle_are_an_error():
@@ -220,13 +220,13 @@ def test_stopped_worker_processes_of_an_oracle_are_an_error():
         later_state.apply(move)
         states.append(later_state)
     oracle = ParallelOracle(oracle="mcts", options={"simulations": 4}, workers=2, least=1)
-    verdicts(oracle, states[:2])
+    judge_states(oracle, states[:2])
     pids = [process.pid for process in oracle._pool._processes]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     start_time = time.monotonic()
     with pytest.raises(SparringError, match=r"hang or are paused|has not returned"), CallWatch(1.0):
-        verdicts(oracle, states[2:])
+        judge_states(oracle, states[2:])
     assert time.monotonic() - start_time < 40
     for pid in pids:
         with pytest.raises(ProcessLookupError):

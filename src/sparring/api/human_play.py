@@ -41,7 +41,7 @@ from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.environments.openspiel.solve import reason_unsolvable
 from sparring.measure.agent_spec import parse_agent
-from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.base import Oracle, judge_states
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
 from sparring.play.episode import EpisodeInPlay
 from sparring.play.players.base import Agent, FailedPlay, PendingTurn, Reply, TextAgent, replies
@@ -486,7 +486,7 @@ class InteractiveSession:
             raise GameError("This episode is over; there is no decision to judge.")
         draft = next(turn for turn in self._play.due_drafts if turn.seat == self.seat)
         state, stream = self._play.oracle_query(draft)
-        return verdicts(oracle, [state], [stream])[0]
+        return judge_states(oracle, [state], [stream])[0]
 
     def judge_episode(self, oracle: Oracle | None) -> Episode:
         """Return the record of the finished episode, with an oracle's verdict on every turn."""

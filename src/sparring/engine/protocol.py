@@ -22,7 +22,7 @@ from sparring.core.records import (
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment, SearchablePlay
-from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.base import Oracle, judge_states
 from sparring.methods.rewards.base import by_oracle, by_rewards, prepare_rewards
 from sparring.methods.rewards.components import WeightedReward
 from sparring.play.episode import Candidates
@@ -93,7 +93,7 @@ class ReplyJudges:
 def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         start = time.perf_counter()
-        results = verdicts(oracle, states, streams)
+        results = judge_states(oracle, states, streams)
         clock.seconds += time.perf_counter() - start
         return results
 

@@ -27,7 +27,7 @@ from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.foreign import reason_not_searchable
 from sparring.measure.oracle_regret import without_faults
 from sparring.methods.oracles import base
-from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.base import Oracle, judge_states
 from sparring.methods.oracles.minimax import MinimaxOracle
 
 MAX_POSITIONS = 50_000
@@ -158,5 +158,5 @@ def reason_not_judged(oracle: Oracle, game: Environment) -> str:
         return reason
     play = game.reset(Stream.from_seed(0))
     assert is_searchable_play(play)
-    (verdict,) = verdicts(oracle, [play])
+    (verdict,) = judge_states(oracle, [play])
     return "" if verdict is not None else f"it has more than {oracle.max_states} positions"

@@ -29,6 +29,7 @@ from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, check_o
 from sparring.methods.knowledge.decision_nodes import (
     EmpiricalPolicy,
     MappedPrompt,
+    StateKey,
     empirical_policy,
     map_decisions,
     score_replies,
@@ -387,7 +388,7 @@ def test_the_share_of_prompts_without_a_preference_is_reported():
         strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}},
     )
     prompts = [
-        MappedPrompt(0, index, ("g", "pool", key), (0, 0))
+        MappedPrompt(0, index, StateKey("g", "pool", key), (0, 0))
         for index, key in enumerate(("even", "other", "other", "forced"))
     ]
     assert score_replies(prompts, space, "ratio", 0.02)[1]["even"] == 0.25
@@ -404,7 +405,8 @@ def test_action_shares_are_pooled_over_states_with_the_same_actions():
         strategies={"g": {key: [0.5, 0.5] for key in states}},
     )
     prompts = [
-        MappedPrompt(0, index, ("g", pool, key), labels) for index, (key, (pool, labels)) in enumerate(states.items())
+        MappedPrompt(0, index, StateKey("g", pool, key), labels)
+        for index, (key, (pool, labels)) in enumerate(states.items())
     ]
     scores, _ = score_replies(prompts, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
@@ -567,7 +569,7 @@ def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
         regrets=np.array(regrets),
         strategy_sums=np.zeros(size),
         log_empirical=np.log(np.full(size, 1 / size)),
-        in_result=True,
+        is_in_result=True,
         weight=weight,
     )
     chances = row.strategy(anchor).probabilities

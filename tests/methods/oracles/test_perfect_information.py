@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.solve import Search
-from sparring.methods.oracles.base import SolverResult, verdict_of
+from sparring.methods.oracles.base import SolverResult, verdict_from_solver
 
 
 def make_minimax(**options):
@@ -277,10 +277,12 @@ def test_the_best_moves_of_any_piles_are_those_of_the_theory(sizes, misere, seed
 
 
 def test_best_actions_have_the_largest_value_unless_the_judgement_names_others():
-    verdict = verdict_of(("a", "b", "c"), SolverResult(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
+    verdict = verdict_from_solver(("a", "b", "c"), SolverResult(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
     assert verdict.best == {"b", "c"} and verdict.values == (1.0, 3.0, 3.0)
     assert (verdict.certainty, verdict.bound, verdict.entropy) == (0.25, 0.5, None)
-    explicit = verdict_of(("a", "b", "c"), SolverResult(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
+    explicit = verdict_from_solver(
+        ("a", "b", "c"), SolverResult(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7)
+    )
     assert explicit.best == {"a"} and explicit.entropy == 0.7 and (explicit.certainty, explicit.bound) == (1.0, 0.0)
 
 
@@ -289,4 +291,4 @@ def test_best_actions_have_the_largest_value_unless_the_judgement_names_others()
 )
 def test_a_judgement_of_another_length_is_refused(judgement):
     with pytest.raises(ValueError, match="argument"):
-        verdict_of(("a", "b"), judgement)
+        verdict_from_solver(("a", "b"), judgement)

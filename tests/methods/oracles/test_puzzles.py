@@ -17,7 +17,7 @@ from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
 from sparring.measure.matches import play_matches
 from sparring.measure.oracle_regret import Judge
-from sparring.methods.oracles.base import reason_not_judged, verdicts
+from sparring.methods.oracles.base import judge_states, reason_not_judged
 from sparring.methods.oracles.solvers import games_of_oracle
 from sparring.play.players.scheduler import scheduler
 
@@ -381,7 +381,7 @@ def first_decision():
 
 def test_planning_by_hand():
     game, play = first_decision()
-    (verdict,) = verdicts(planning_oracle(), [decision_of(game, play, 0)])
+    (verdict,) = judge_states(planning_oracle(), [decision_of(game, play, 0)])
     assert verdict.actions == ("call 1", "call 2", "call 3") and verdict.best == {"call 1"}
     assert verdict.values == (1.0, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert (verdict.certainty, verdict.bound, verdict.entropy) == (1.0, 0.0, None)

@@ -17,7 +17,7 @@ from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.records import Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.base import CachedOracle, has_hidden_information, verdict
+from sparring.methods.oracles.base import CachedOracle, has_hidden_information, make_verdict
 from sparring.methods.oracles.judge import configured_oracles, is_best, judge_episodes, regret
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.play.replay import replay
@@ -189,7 +189,7 @@ class FirstActionOracle(CachedOracle):
         return ""
 
     def compute_verdicts(self, states):
-        return [verdict(s.legal_actions(), [-float(n) for n in range(len(s.legal_actions()))]) for s in states]
+        return [make_verdict(s.legal_actions(), [-float(n) for n in range(len(s.legal_actions()))]) for s in states]
 
 
 def test_faults_do_not_depend_on_the_game_that_was_judged_before():

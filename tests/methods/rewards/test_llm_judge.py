@@ -15,9 +15,9 @@ from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.base import verdict
+from sparring.methods.oracles.base import make_verdict
 from sparring.methods.rewards.components import call_reward
-from sparring.methods.rewards.llm_judge import _account, score, turn_json
+from sparring.methods.rewards.llm_judge import _account, parse_score, turn_to_json
 from sparring.play.players.endpoint_account import Answer
 from sparring.run.step import Methods
 
@@ -123,14 +123,14 @@ def by_action(number, question):
     ],
 )
 def test_only_a_last_line_with_a_score_in_range_counts(text, share):
-    assert score(Answer(text)) == share
-    assert score(Answer(text, truncated=True)) is None
+    assert parse_score(Answer(text)) == share
+    assert parse_score(Answer(text, truncated=True)) is None
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text())
 def test_any_answer_gives_a_share_or_none(text):
-    share = score(Answer(text))
+    share = parse_score(Answer(text))
     assert share is None or 0 <= share <= 1
 
 
@@ -196,7 +196,8 @@ def test_only_turns_of_trained_seats_without_a_verdict_are_sent(serve):
     with_verdict = replace(
         episode,
         turns=tuple(
-            t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns
+            t._replace(verdict=make_verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None)
+            for t in episode.turns
         ),
     )
     assert call_reward(judge(url), [with_verdict], GAMES) == [(0.25, 0.8, None)]
@@ -289,5 +290,6 @@ def test_a_description_is_json_for_any_words():
     state, turn = GAME.reset(Stream.from_seed(1)), kuhn_episode(1, "bet").turns[0]
     for reply in ("", '"', "\\", "\n}", "<", "[A]"):
         assert (
-            json.loads(turn_json(state, turn._replace(reply=reply), with_reply=True))["what the player wrote"] == reply
+            json.loads(turn_to_json(state, turn._replace(reply=reply), with_reply=True))["what the player wrote"]
+            == reply
         )

@@ -105,11 +105,13 @@ def expected_returns(plays, policies, seat, gamma, reward):
 
 def arbitrary_verdict(state):
     """Return an arbitrary verdict that depends only on the state."""
-    from sparring.methods.oracles.base import verdict
+    from sparring.methods.oracles.base import make_verdict
 
     stream = Stream.from_seed(3).child(str(state.spiel))
     return [
-        verdict(state.legal_actions(), [4 * stream.uniform(index) - 2 for index in range(len(state.legal_actions()))])
+        make_verdict(
+            state.legal_actions(), [4 * stream.uniform(index) - 2 for index in range(len(state.legal_actions()))]
+        )
     ]
 
 

@@ -61,11 +61,11 @@ class FixedReplies:
 
 
 def judge_with_values(values):
-    from sparring.methods.oracles.base import verdict
+    from sparring.methods.oracles.base import make_verdict
 
     return lambda game: (
         lambda states: [
-            None if values is None else verdict(state.legal_actions(), values[: len(state.legal_actions())])
+            None if values is None else make_verdict(state.legal_actions(), values[: len(state.legal_actions())])
             for state in states
         ]
     )

@@ -36,7 +36,7 @@ def table_of_arrays(
     A trajectory is the turns of one seat in one episode; its rows must be adjacent and in order.
 
     Args:
-        reward: reward of each turn, up to the seat's next one, [N].
+        reward: reward from each turn until the seat's next turn, [N].
         episode: index of each turn's episode, [N].
         seat: seat of each turn, [N]; default 0.
         group: index of each turn's group; by default all turns are in one group.
@@ -53,13 +53,14 @@ def table_of_arrays(
             trajectory are not adjacent.
         UnknownNameError: a column's name is unknown.
     """
-    rewards = _floats("reward", reward, None)
+    rewards = _to_floats("reward", reward, None)
     num_rows = len(rewards)
-    episodes = _integers("episode", episode, num_rows)
-    seats = _integers("seat", np.zeros(num_rows) if seat is None else seat, num_rows)
+    episodes = _to_integers("episode", episode, num_rows)
+    seats = _to_integers("seat", np.zeros(num_rows) if seat is None else seat, num_rows)
     trajectory = _number_trajectories(episodes, seats)
-    starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
-    indices = np.arange(num_rows) - starts[trajectory] if num_rows else np.zeros(0, dtype=np.int64)
+    first_rows = np.flatnonzero(np.diff(trajectory, prepend=-1))
+    if turn_index is None:
+        turn_index = np.arange(num_rows) - first_rows[trajectory] if num_rows else np.zeros(0)
     plugin_columns = set(registry.names("columns"))
     known_columns = set(NAME_COLUMNS) | set(FLAG_COLUMNS) | {"logprob", "attempt"} | plugin_columns
     for name in columns:
@@ -67,22 +68,22 @@ def table_of_arrays(
             raise UnknownNameError("column of the turn table", name, sorted(known_columns))
     token_counts = np.ones(num_rows) if n_tokens is None else n_tokens
     codes = {name: _number_entries(name, columns.get(name), num_rows) for name in NAME_COLUMNS}
-    seat_role, seat_names = _number_entries(
+    default_roles = _number_entries(
         "role", [f"seat {number}" for number in seats.tolist()], num_rows
     )
     flags: dict[str, Any] = {
-        name: _flags(name, columns[name], num_rows) for name in FLAG_COLUMNS if name in columns
+        name: _to_flags(name, columns[name], num_rows) for name in FLAG_COLUMNS if name in columns
     }
-    role, role_names = codes["role"] if "role" in columns else (seat_role, seat_names)
+    role, role_names = codes["role"] if "role" in columns else default_roles
     table = TurnTable(
         episode=episodes,
-        group=_integers("group", np.zeros(num_rows) if group is None else group, num_rows),
+        group=_to_integers("group", np.zeros(num_rows) if group is None else group, num_rows),
         trajectory=trajectory,
         game=codes["game"][0],
         role=role,
         seat=seats,
         agent=codes["agent"][0],
-        turn_index=_integers("turn_index", indices if turn_index is None else turn_index, num_rows),
+        turn_index=_to_integers("turn_index", turn_index, num_rows),
         reward=rewards,
         done=flags.pop(
             "done",
@@ -92,15 +93,17 @@ def table_of_arrays(
         ),
         state_key=codes["state_key"][0] if "state_key" in columns else np.arange(num_rows),
         legal=flags.pop("legal", np.ones(num_rows, dtype=bool)),
-        n_tokens=_integers("n_tokens", token_counts, num_rows),
+        n_tokens=_to_integers("n_tokens", token_counts, num_rows),
         action=codes["action"][0] if "action" in columns else None,
         view=codes["view"][0] if "view" in columns else None,
-        logprob=_floats("logprob", columns["logprob"], num_rows) if "logprob" in columns else None,
-        attempt=_integers("attempt", columns["attempt"], num_rows)
+        logprob=_to_floats("logprob", columns["logprob"], num_rows)
+        if "logprob" in columns
+        else None,
+        attempt=_to_integers("attempt", columns["attempt"], num_rows)
         if "attempt" in columns
         else None,
         components={
-            name: _floats(f"components[{name!r}]", values, num_rows)
+            name: _to_floats(f"components[{name!r}]", values, num_rows)
             for name, values in (components or {}).items()
         },
         game_names=codes["game"][1],
@@ -112,14 +115,14 @@ def table_of_arrays(
     )
     for name in sorted(columns.keys() & plugin_columns):
         num_values = int(table.n_tokens.sum()) if name in TOKEN_COLUMNS else num_rows
-        values: npt.NDArray[Any] = _floats(name, columns[name], num_values)
+        values: npt.NDArray[Any] = _to_floats(name, columns[name], num_values)
         if name in INTEGER_COLUMNS:
-            values = _integers(name, values, num_values)
+            values = _to_integers(name, values, num_values)
         table = with_column(table, name, values)
     return table
 
 
-def _floats(name: str, values: npt.ArrayLike, num_rows: int | None) -> FloatArray:
+def _to_floats(name: str, values: npt.ArrayLike, num_rows: int | None) -> FloatArray:
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -135,16 +138,16 @@ def _floats(name: str, values: npt.ArrayLike, num_rows: int | None) -> FloatArra
     return numbers
 
 
-def _integers(name: str, values: npt.ArrayLike, num_rows: int) -> IntArray:
-    numbers = _floats(name, values, num_rows)
+def _to_integers(name: str, values: npt.ArrayLike, num_rows: int) -> IntArray:
+    numbers = _to_floats(name, values, num_rows)
     if (numbers != np.round(numbers)).any():
         row = int(np.flatnonzero(numbers != np.round(numbers))[0])
         raise ConfigError(f"turn_table: {name} is {numbers[row]} in row {row}; write integers.")
     return numbers.astype(np.int64)
 
 
-def _flags(name: str, values: npt.ArrayLike, num_rows: int) -> npt.NDArray[np.bool_]:
-    numbers = _integers(name, values, num_rows)
+def _to_flags(name: str, values: npt.ArrayLike, num_rows: int) -> npt.NDArray[np.bool_]:
+    numbers = _to_integers(name, values, num_rows)
     if not np.isin(numbers, (0, 1)).all():
         raise ConfigError(f"turn_table: {name} must be true or false in every row.")
     return numbers.astype(bool)

@@ -56,11 +56,11 @@ class ColumnSource(Protocol):
 
 
 def playout_values(source: ColumnSource, name: str) -> FloatArray:
-    """Return the mean return of the playouts at every turn, [N]; see the column ``playout``.
+    """Return the mean return of the playouts after or before every turn, [N].
 
     Args:
         source: the column's input.
-        name: "playout" or "playout_before".
+        name: "playout" for playouts after the turn, or "playout_before".
     """
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     values = [

@@ -17,9 +17,9 @@ from sparring.play.turn_table import ordered_turns
 def failed(source: ColumnSource) -> BoolArray:
     """Flag the turns whose conversation was ended by a limit.
 
-    What: true or false per row, [N], the same for all turns of one conversation; it is true if the
-    conversation ran out of turns, outgrew the model's context, had its last reply truncated, or was
-    truncated with the episode. ``sparring show`` prints how each conversation ended. The column
+    What: true or false per row, [N], equal for all turns of one conversation. True means that the
+    conversation had no turns left, outgrew the model's context, had its last reply truncated, or
+    was truncated with the episode. ``sparring show`` prints how each conversation ended. The column
     replays the episodes, because their records do not hold the ends of conversations.
     """
     return flag_turns(

@@ -51,8 +51,7 @@ def process_logprob(source: ColumnSource) -> FloatArray:
 def value(source: ColumnSource) -> FloatArray:
     """Value that the critic predicts before the turn's reply.
 
-    What: the value head at the last token of the prompt, [N], in the environment's units times its
-    scale.
+    What: the value head at the last token of the prompt, [N], in scaled units of the environment.
     """
     return source.critic("before")
 
@@ -187,11 +186,11 @@ def opponents(source: ColumnSource) -> IntArray:
     the same order. Partners count too. Numbers are in order of appearance and are not comparable
     between batches.
     """
-    number_of_players: dict[tuple[str, ...], int] = {}
+    number_of_tuple: dict[tuple[str, ...], int] = {}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     opponent_numbers = [
-        number_of_players.setdefault(
-            (*episode.agents[: turn.seat], *episode.agents[turn.seat + 1 :]), len(number_of_players)
+        number_of_tuple.setdefault(
+            (*episode.agents[: turn.seat], *episode.agents[turn.seat + 1 :]), len(number_of_tuple)
         )
         for episode, turn in rows
     ]

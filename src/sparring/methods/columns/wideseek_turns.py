@@ -24,8 +24,9 @@ def wideseek_turns(source: ColumnSource) -> BoolArray:
           of each conversation whose reply was truncated at 8,000 tokens or more. If there is no
           such conversation, all turns of failed conversations.
     A table made of the workers' notes is always well-formed. After a forfeit there is no answer,
-    and the forfeiting turn replaces the lead's last turn. The authors' code pays 0 in the last two
-    cases. Here the environment's reward counts, which is 0 for a malformed answer.
+    and the forfeiting turn replaces the lead's last turn. The authors' code pays 0 if the answer
+    is malformed or the lead failed. Here the environment's reward counts, which is 0 for a
+    malformed answer.
     """
     return flag_turns(source, find_trained_turns)
 
@@ -37,19 +38,19 @@ def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
         CreditError: the environment has several seats and no leading seat.
     """
     all_conversations = conversations(game, episode)
-    failed_turns = _turns_of_failed(all_conversations)
+    failed_turns = _failed_turns(all_conversations)
     leading_seats = _leading_seats(game)
     lead_conversations = [
         conversation for conversation in all_conversations if conversation.seat in leading_seats
     ]
-    forfeits = [
+    lost_conversations = [
         conversation
         for conversation in all_conversations
         if conversation.end == "malformed" and conversation.seat == episode.forfeited_by
     ]
-    answer_conversation = forfeits[0] if forfeits else lead_conversations[-1]
+    answer_conversation = lost_conversations[0] if lost_conversations else lead_conversations[-1]
     if answer_conversation.end != "malformed":
-        return _turns_of_failed(lead_conversations) or {*range(len(episode.turns))} - failed_turns
+        return _failed_turns(lead_conversations) or {*range(len(episode.turns))} - failed_turns
     last_turn = answer_conversation.turns[-1]
     trained_turns = set[int]()
     if episode.turns[last_turn].truncated:
@@ -61,7 +62,7 @@ def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
     return trained_turns | (repeating_turns or failed_turns)
 
 
-def _turns_of_failed(conversations: list[Conversation]) -> set[int]:
+def _failed_turns(conversations: list[Conversation]) -> set[int]:
     turns = (conversation.turns for conversation in conversations if conversation.end in FAILED)
     return {index for indices in turns for index in indices}
 

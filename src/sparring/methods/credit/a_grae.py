@@ -25,8 +25,7 @@ def a_grae(
 
     What: Two success rates weigh the advantages of ``grpo``: p of the group, and omega of the
     batch. If omega is small, easy groups (large p) weigh more, and positive advantages are scaled
-    down. If omega is large, hard groups (small p) weigh more, and positive advantages count in
-    full.
+    down. If omega is large, hard groups (small p) weigh more, and positive advantages are unscaled.
     When to use: rewards of right and wrong, with groups of mixed difficulty.
     Mathematics:
         A = A0 / 2 * (omega / sqrt(p) + (1 - omega) / sqrt(1 - p))
@@ -35,23 +34,23 @@ def a_grae(
         omega = mean of p over groups
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: A group with p of 0 or 1 gives 0, even if its returns differ. If no group succeeds,
-    nothing is learnt. The authors' code has 1 - sqrt(p) in the second denominator; this follows the
-    paper. A group of one trajectory, or of equal returns, gives 0.
+    nothing is learnt. The authors' code has 1 - sqrt(p) in the second denominator; this estimator
+    follows the paper. A group of one trajectory, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
     Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         success: smallest return that counts as a success, in reward units. The default 0.5 fits
             returns of 0 and 1.
-        alpha: the batch's success rate from which positive advantages count in full, above 0. At
+        alpha: the batch's success rate from which positive advantages are unscaled, above 0. At
             lower rates they are scaled by omega / alpha. The paper uses 1 (default) for mathematics
             and 0.5 for geometry and medicine.
         epsilon: added to the group's deviation in A0, in reward units, at least 0. The default
             matters only where the deviation is tiny.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     success_rates = group_mean((returns >= success).astype(np.float64), ids, num_groups)
     is_mixed = (success_rates > 1e-9) & (success_rates < 1 - 1e-9)
     omega = float(success_rates.mean()) if num_groups else 0.0

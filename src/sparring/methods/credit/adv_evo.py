@@ -30,9 +30,8 @@ def adv_evo(
     other.
     Mathematics:
         A_i = R_i - mean of R over all trajectories of the same game and team
-    in the batch or in the group. Whitening then gives
+    in the batch or in the group. Then whitening, as in REINFORCE++, gives
         (A - mean) / (deviation over the batch's turns + 1e-8)
-    as REINFORCE++ does.
     Shapes: advantages [N], the same for all turns of a trajectory.
     Pitfalls:
         - The mean contains the trajectory's return, which shrinks the gradient by (n - 1) / n for n
@@ -40,7 +39,8 @@ def adv_evo(
         - Team mates of one episode are not independent.
         - If all members of a team get one payoff, a batch of one episode gives every advantage 0.
         - Without ``teams``, and over groups, this is ``grpo`` without the deviation.
-        - The published schedule of safety and task rewards belongs to the rewards, not to credit.
+        - The published schedule of safety and task rewards is not included; set the weights of
+          ``rewards`` instead.
     Reference: AdvEvo-MARL (2025). This is our reading of secondary notes, not a reproduction.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
@@ -56,12 +56,12 @@ def adv_evo(
     Raises:
         CreditError: a role has no team.
     """
-    returns, starts = trajectory_returns(turns)
-    team_ids = _team_ids(turns, starts, teams)
+    returns, first_rows = trajectory_returns(turns)
+    team_ids = _team_ids(turns, first_rows, teams)
     keys = (
-        (turns.game[starts], team_ids)
+        (turns.game[first_rows], team_ids)
         if over == "batch"
-        else (turns.group[starts], turns.game[starts], team_ids)
+        else (turns.group[first_rows], turns.game[first_rows], team_ids)
     )
     groups, num_groups = group_ids(*keys)
     advantages = broadcast_to_turns(centre(returns, groups, num_groups), turns)
@@ -70,8 +70,8 @@ def adv_evo(
     return Credit(advantages=advantages)
 
 
-def _team_ids(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:
-    roles = turns.role[starts]
+def _team_ids(turns: TurnTable, first_rows: IntArray, teams: Mapping[str, str] | None) -> IntArray:
+    roles = turns.role[first_rows]
     if teams is None:
         return roles
     role_names = {turns.role_names[role] for role in np.unique(roles).tolist()}

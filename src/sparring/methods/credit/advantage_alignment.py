@@ -32,14 +32,13 @@ def advantage_alignment(
 ) -> Credit:
     """Reward actions that help an opponent once the seat has gained, so that learners cooperate.
 
-    What: The seat's advantage, plus the opponents' advantage weighted by the seat's advantages so
-    far.
+    What: The seat's advantage, plus the opponents' advantage times the seat's past advantages.
     When to use: mixed-motive games of several rounds against opponents that learn (repeated
     dilemmas, negotiation), where plain learning defects.
     Mathematics:
         A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t
-    A1 are the seat's advantages. A2 is the sum of the other trained seats' advantages at their own
-    turn t of the same episode; it is 0 where they have none. Each seat's advantage is
+    A1 are the seat's advantages. A2 is the sum of the other trained seats' advantages at their
+    turns t of the same episode, and 0 if no other seat has a turn t. Each seat's advantage is
         A = G_t - mean of G_t over the other trajectories of the (group, role) with a turn t
     with G_t the discounted return from turn t.
     Shapes: advantages [N].
@@ -48,8 +47,8 @@ def advantage_alignment(
           simultaneous, in any order of moves.
         - The first turn has no alignment term.
         - If the policy chooses when to stop, the mean over the trajectories that reach turn t
-          depends on the trajectory's length, which is a bias. With ``baseline`` "start" this bias
-          is absent from A, and so from the result with beta 0.
+          depends on the trajectory's length. This is a bias; A has no such bias with ``baseline``
+          "start".
         - Seats that do not learn are not in the table and have no effect on the alignment.
         - With ``baseline`` "turn", A is 0 if no other member of the group reaches the turn index.
         - With "start", a group of one trajectory gets G_t minus its return from the first turn.
@@ -70,16 +69,16 @@ def advantage_alignment(
             gamma once more, as the authors' code does.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    starts = trajectory_starts(turns.trajectory)
-    groups, num_groups = group_ids(turns.group[starts], turns.role[starts])
+    first_rows = trajectory_starts(turns.trajectory)
+    groups, num_groups = group_ids(turns.group[first_rows], turns.role[first_rows])
     if baseline == "turn":
-        turn_groups, num_turn_groups = _by_turn(groups, starts, turns)
+        turn_groups, num_turn_groups = _turn_ids(groups, first_rows, turns)
         seat_advantages = returns - leave_one_out_mean(returns, turn_groups, num_turn_groups)
     else:
         seat_advantages = returns - broadcast_to_turns(
-            leave_one_out_mean(returns[starts], groups, num_groups), turns
+            leave_one_out_mean(returns[first_rows], groups, num_groups), turns
         )
-    turn_ids, num_turn_ids = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
+    turn_ids, num_turn_ids = _turn_ids(group_ids(turns.episode[first_rows])[0], first_rows, turns)
     other_sums = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages
     advantages = align_advantages(
         seat_advantages,
@@ -92,10 +91,10 @@ def advantage_alignment(
     return Credit(advantages=advantages)
 
 
-def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
+def _turn_ids(ids: IntArray, first_rows: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
     """Return (id of each turn's (trajectory's id, turn index) [N], number of ids)."""
-    rows = np.repeat(ids, np.diff(np.append(starts, len(turns.trajectory))))
-    return group_ids(rows * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
+    row_ids = np.repeat(ids, np.diff(np.append(first_rows, len(turns.trajectory))))
+    return group_ids(row_ids * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
 
 
 def align_advantages(
@@ -109,7 +108,7 @@ def align_advantages(
 ) -> FloatArray:
     """Return A*_t, the seat's advantages aligned with those of the others, [N].
 
-        A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * other_advantages_t
+        A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * other_sums_t
 
     Args:
         advantages: the seat's advantages A, [N].

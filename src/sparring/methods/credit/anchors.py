@@ -65,9 +65,9 @@ def node_groups(turns: TurnTable, method: str, anchors: IntArray) -> tuple[IntAr
 
 def positions(trajectory: IntArray) -> IntArray:
     """Return each row's index within its trajectory, from 0, [N]."""
-    starts = trajectory_starts(trajectory)
+    first_rows = trajectory_starts(trajectory)
     return np.arange(len(trajectory)) - np.repeat(
-        starts, np.diff(np.append(starts, len(trajectory)))
+        first_rows, np.diff(np.append(first_rows, len(trajectory)))
     )
 
 
@@ -98,19 +98,18 @@ def _first_rows(ids: IntArray, trajectory: IntArray) -> IntArray:
 
 def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     """Return the id of each row's cluster of similar views, [N], by greedy clustering in order."""
-    starts, _ = start_groups(turns)
-    start_ids, num_starts = group_ids(starts, turns.game)
-    pairs, num_pairs = group_ids(start_ids, view)
+    groups, num_groups = group_ids(start_groups(turns)[0], turns.game)
+    pairs, num_pairs = group_ids(groups, view)
     rows = np.zeros(num_pairs, dtype=np.int64)
     rows[pairs] = np.arange(len(pairs))
-    texts: list[list[tuple[str, int]]] = [[] for _ in range(num_starts)]
+    texts_of_groups: list[list[tuple[str, int]]] = [[] for _ in range(num_groups)]
     for pair, row in enumerate(rows):
-        texts[start_ids[row]].append((turns.view_names[view[row]], pair))
+        texts_of_groups[groups[row]].append((turns.view_names[view[row]], pair))
     cache: dict[tuple[str, str], bool] = {}
     leader_of = np.arange(num_pairs)
-    for members in texts:
+    for texts in texts_of_groups:
         leaders: list[tuple[str, int]] = []
-        for text, pair in sorted(members):
+        for text, pair in sorted(texts):
             for leader_text, leader in leaders:
                 if _is_similar(text, leader_text, similarity, cache):
                     leader_of[pair] = leader
@@ -124,7 +123,7 @@ def _is_similar(a: str, b: str, similarity: float, cache: dict[tuple[str, str], 
     is_similar = cache.get((a, b))
     if is_similar is None:
         matcher = SequenceMatcher(None, a, b)
-        # upper bounds, each closer than the one before
-        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        is_similar = cache[a, b] = all(bound() >= similarity for bound in bounds)
+        # the first two are upper bounds of the ratio, and faster to compute
+        ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+        is_similar = cache[a, b] = all(ratio() >= similarity for ratio in ratios)
     return is_similar

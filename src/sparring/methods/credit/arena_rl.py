@@ -36,20 +36,18 @@ def arena_rl(
     When to use: rewards whose size means little (judges, scores of different tasks). Preset
     "minimax_preference" gives each trajectory its share of wins over the others minus 1/2; its
     gradient is exactly that of the probability to beat an equal player.
-    Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
-    ranks.
+    Mathematics: the scheme gives rank_i; 0 is the best, and ties share the mean of their ranks.
         x_i = 1 - rank_i / (n - 1)
         A_i = (x_i - mean_g x) / (std_g x + epsilon)
     or the same without the division.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls:
-        - Returns order a group consistently. So all schemes except "swiss" give the same ranks, and
-          "swiss" gives coarser ranks.
-        - The schemes differ only for a judge that contradicts itself (ops/tournaments.py takes any
-          matrix of scores).
+        - Comparisons of returns never contradict each other. So all schemes except "swiss" give the
+          same ranks, and "swiss" gives coarser ranks. Schemes differ only for a judge that
+          contradicts itself (ops/tournaments.py takes any matrix of scores).
         - Members of equal return share the mean of their ranks; the authors' code orders them by
           index.
-        - Each pattern of ties costs one tournament, so large groups with many patterns are slow.
+        - Groups with the same pattern of ties share one tournament. Many patterns are slow.
         - A group of one trajectory, or of equal returns, gives 0.
     Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
     preset.
@@ -65,9 +63,9 @@ def arena_rl(
         epsilon: added to the deviation of x, which has no unit; at least 0. Unused without
             ``divide_by_std``.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     scores = _tournament_scores(returns, ids, num_groups, scheme)
     advantages = centre(scores, ids, num_groups)
     if divide_by_std:

@@ -32,7 +32,7 @@ def at_grpo(
 ) -> Credit:
     """Compare a turn with the same turn of the same role in the group.
 
-    What: A group is all turns with the same initial state, role and turn index. Each turn is judged
+    What: Turns with the same initial state, role and turn index form a group. Each turn is judged
     by its own reward.
     When to use: tasks in which the reward of every turn is informative. If the turns of a group are
     in exactly the same state, set ``same_state``. Preset "step_grpo" is the single-agent method
@@ -52,8 +52,8 @@ def at_grpo(
           turn's reward, given that the turn is reached.
         - Never sum these centred rewards over later turns. If the policy decides whether to
           continue, the baselines of later turns act as a hidden penalty of E[later reward].
-        - With "return" this penalty is absent. But the advantages of a turn that m members reach
-          shrink by (m - 1) / m, and are 0 for m = 1.
+        - "return" has no such penalty. But the advantages of a turn that m members reach shrink by
+          (m - 1) / m, and are 0 for m = 1.
         - The paper samples several replies to every prompt and continues with the best one. Use
           ``rollout.candidates`` and ``candidates: true`` for this.
         - A reply that was not played has no later turns and no payoff of the game. So candidates
@@ -85,8 +85,8 @@ def at_grpo(
             the deviation is tiny. Unused with ``scale`` "none".
 
     Raises:
-        CreditError: no turn has a component that is named, or candidates are compared by returns or
-            by no component.
+        CreditError: no turn has a named component, or candidates are compared by returns or
+            without a component.
     """
     if candidates:
         _check_candidates(value, team, local)

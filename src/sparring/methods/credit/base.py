@@ -38,7 +38,7 @@ MAX_ADVANTAGE = 1e30  # largest size of an advantage, well below the limit of fl
 
 
 def check_input(estimator: BoundPlugin, turns: TurnTable, *state: Any) -> None:
-    """Check the turn table before a call of an estimator, with the columns of its NEEDS."""
+    """Check the turn table, and the columns of an estimator's NEEDS, before each call."""
     validate_turn_table(turns, estimator.plugin.name, columns=sorted(estimator.needs))
 
 
@@ -78,8 +78,8 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
     """
     column = turns.extra.get(name, getattr(turns, name, None))
     if column is None:
-        remedy = MISSING_COLUMN_ADVICE.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
-        raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table{remedy}")
+        advice = MISSING_COLUMN_ADVICE.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
+        raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table{advice}")
     invalid = np.flatnonzero(~np.isfinite(column))
     if len(invalid) and name == "value":
         raise CreditError(
@@ -211,8 +211,8 @@ def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
 
 def broadcast_to_turns(values: FloatArray, turns: TurnTable) -> FloatArray:
     """Return one value per trajectory broadcast to its rows, [N]."""
-    starts = trajectory_starts(turns.trajectory)
-    return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))
+    first_rows = trajectory_starts(turns.trajectory)
+    return np.repeat(values, np.diff(np.append(first_rows, len(turns.trajectory))))
 
 
 def component(turns: TurnTable, method: str, name: str) -> FloatArray:
@@ -250,15 +250,12 @@ Cut = Literal["bootstrap", "zero"]
 def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
     """Return a mask of the last turns of trajectories that are to be bootstrapped, [N].
 
-    The value after a truncation is not 0. But the critic cannot evaluate the state after it: the
-    record does not contain the seat's next prompt, because others or chance may move first. The
-    nearest evaluated state is before the seat's last turn T. With "bootstrap", V[T] replaces
-
-        r[T] + gamma V[T+1]
-
-    Earlier turns bootstrap from V[T]. The last turn's difference is 0: the turn has no advantage,
-    no effect on the critic, and its reward is ignored. With "zero" the episode counts as ended:
-    V[T+1] = 0.
+    The value after a truncation is not 0. But the critic cannot evaluate the state after the
+    truncation: the record does not contain the seat's next prompt, because others or chance may
+    move first. The nearest evaluated state is before the seat's last turn T. With "bootstrap", V[T]
+    replaces r[T] + gamma V[T+1], and earlier turns bootstrap from V[T]. The last turn's difference
+    is 0: the turn has no advantage and no effect on the critic, and its reward is ignored. With
+    "zero" the episode counts as ended: V[T+1] = 0.
     """
     if turns.cut is None or cut == "zero":
         return np.zeros(len(turns.reward), dtype=bool)
@@ -266,7 +263,7 @@ def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
 
 
 def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
-    """Return rewards [N], with the value before the turn at truncated turns."""
+    """Return the rewards [N]; at truncated turns, the value before the turn replaces the reward."""
     return np.where(cut, value, reward)
 
 

@@ -29,10 +29,10 @@ def bi_level_gae(
 
     What: The critic gives a value before every sampled token. Temporal differences between the last
     tokens of turns give each turn's advantage, at the turn's last token. Token-level differences
-    then carry it back to the turn's first token.
-    When to use: long replies in which only a few tokens decide, with a discount per turn and none
+    then carry this advantage back to the turn's first token.
+    When to use: long replies in which only a few tokens decide, with a discount per turn but not
     per token. Add the loss ``value_loss``.
-    Mathematics: with V[t, j] before token j = 1..J of turn t:
+    Mathematics: V[t, j] is the value before token j = 1..J of turn t; J' is the last of turn t + 1.
         delta[t] = r[t] + gamma_turn V[t+1, J'] - V[t, J]
         A[t] = delta[t] + gamma_turn lam_turn A[t+1]
         A[t, J] = A[t]
@@ -41,8 +41,8 @@ def bi_level_gae(
         A[t, j] + V[t, j]
     Shapes: advantages and value_targets [sum of n_tokens].
     Pitfalls:
-        - With all decays 1, every token gets the return from its turn on minus its value. This has
-          no bias with any critic.
+        - With all decays 1, every token gets the return from its turn on minus its value, which
+          has no bias with any critic.
         - A discount per turn does not discount long replies.
         - The code of one paper finds the ends of turns by rewards that are not 0, and so misses
           turns without a reward. Here every turn counts.
@@ -98,7 +98,7 @@ def _with_tokens(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
     has_tokens = turns.n_tokens > 0
     if has_tokens.all():
         return turns.reward, turns.trajectory, turns.n_tokens
-    # the latest turn with tokens, of this trajectory or, for its first turns, of an earlier one
+    # the latest turn with tokens; a trajectory's first turns may have one of another trajectory
     owner = np.cumsum(has_tokens) - 1
     rows = np.flatnonzero(has_tokens)
     has_owner = (owner >= 0) & (

@@ -41,12 +41,12 @@ def branch_grpo(
     Pitfalls:
         - The plan "branch" grows the tree as ARPO does, where entropy rises.
         - Without a plan episodes share turns only by chance, and only the credit is ARPO's.
-        - Each copy of a shared turn gets the mean, so the gradient weighs the turn with the sum
-          over its leaves. The group mean contains those leaves too. So the expected gradient of a
-          turn that m of n episodes share is scaled by 1 - m / n.
+        - Each copy of a shared turn gets the mean, so all copies together get the sum over their
+          leaves. The group mean contains these leaves too. So the expected gradient of a turn that
+          m of n episodes share is scaled by 1 - m / n.
         - Surprise is a function of the action itself, so this weight biases the gradient. For
           z < -1 / surprise_weight the sign changes.
-        - A turn that the whole group shares gets 0, as does a group of one trajectory.
+        - A turn that the whole group shares gets 0. A group of one trajectory gets 0.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, our reading).
     Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.

@@ -35,7 +35,7 @@ def coma(
     """Compare an action's value with the mean value of the agent's actions in the same view.
 
     What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
-    policy. A running table over (game, role, view, action) estimates Q; checkpoints store it.
+    policy. A running table over (game, role, view, action) estimates Q. Checkpoints store it.
     When to use: teams and self-play in games whose views occur often. No critic network is trained.
     Mathematics:
         A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a')
@@ -53,18 +53,17 @@ def coma(
         - All turns without an action count as one action.
         - The paper's Q reads the joint state and actions. Here an entry averages over the others'
           hidden states and actions, like Q in the credit lab.
-    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
-    network.
+    Reference: Foerster et al., 2018 (arXiv 1705.08926); a table replaces the critic network.
     Verified by: tests/methods/credit/test_exact_values.py.
 
     Args:
-        values: where Q comes from. "table" (default): the running table. "exact" reads the columns
-            of exact values and equals ``exact_advantage``; it is for tables that have these columns
-            (the lab's), and in a run write ``credit: exact_advantage`` instead.
+        values: where Q comes from. "table" (default): the running table. "exact": the columns of
+            exact values, for turn tables that have them (in the credit lab). In a run write
+            ``credit: exact_advantage`` instead, which gives the same advantages.
         gamma: discount per turn of the returns in the table, in [0, 1]; 1 (default) does not
             discount.
-        decay: factor on the table's n and W per batch, in [0, 1]. 0 forgets all earlier batches, 1
-            forgets nothing; the default 0.9 averages over about ten batches.
+        decay: factor on the table's n and W per batch, in [0, 1]. 0 uses this batch only, 1 weighs
+            all batches equally; the default 0.9 averages over about ten batches.
 
     Raises:
         CreditError: a column is missing.
@@ -73,10 +72,10 @@ def coma(
         q, v = (require_column(turns, "coma", name) for name in ("action_value", "state_value"))
         return Credit(advantages=q - v, state=dict(state))
     view, action = (require_column(turns, "coma", name) for name in ("view", "action"))
-    starts = trajectory_starts(turns.trajectory)
+    first_rows = trajectory_starts(turns.trajectory)
     roles = np.repeat(
-        group_ids(turns.game[starts], turns.role[starts])[0],
-        np.diff(np.append(starts, len(turns.reward))),
+        group_ids(turns.game[first_rows], turns.role[first_rows])[0],
+        np.diff(np.append(first_rows, len(turns.reward))),
     )
     role_views, num_role_views = group_ids(roles * (int(view.max(initial=0)) + 1) + view)
     pairs, num_pairs = group_ids(role_views * (int(action.max(initial=-1)) + 2) + action + 1)
@@ -130,8 +129,8 @@ def _update_table(
     for index, (key, num_plays, total) in enumerate(
         zip(keys, counts.tolist(), totals.tolist(), strict=True)
     ):
-        previous = table.get(key, (0.0, 0.0))
-        table[key] = previous[0] + num_plays, previous[1] + total
+        old_num_plays, old_total = table.get(key, (0.0, 0.0))
+        table[key] = old_num_plays + num_plays, old_total + total
         values[index] = table[key][1] / table[key][0]
     return values
 

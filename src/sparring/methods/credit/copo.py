@@ -37,7 +37,7 @@ def copo(
           answers; this blends advantages and uses returns. The default values of sharpness and
           threshold are ours.
         - Continuous returns never agree, so the result is ``grpo``.
-        - z_g compares different tasks, so it is biased towards easy tasks.
+        - z_g compares different tasks, so replies to easy tasks get larger advantages.
     Reference: arXiv 2508.04138 (COPO).
     Verified by: tests/methods/credit/test_group_rewards.py.
 
@@ -50,14 +50,14 @@ def copo(
         epsilon: added to the deviation within the group and to the deviation between groups, in
             reward units, at least 0. The default matters only where the deviation is tiny.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = group_ids(turns.group, turns.role, turns.game)
     roles, num_roles = role_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     entropy = group_mean(-np.log(shares_of_value(returns, ids, num_groups)), ids, num_groups)
     local_weight = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
     role_of_group = np.zeros(num_groups, dtype=np.int64)
-    role_of_group[ids] = roles[starts]
+    role_of_group[ids] = roles[first_rows]
     means = group_mean(returns, ids, num_groups)
     group_advantages = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
     member_advantages = standardise(returns, ids, num_groups, epsilon=epsilon)

@@ -39,9 +39,8 @@ def dgrpo(
     Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
-        strength: extra weight of the hardest groups, at least 0. A group with p = 0 counts 1 +
-            strength times, one with p = 1 once; 0 gives ``grpo``, and the default 1 doubles the
-            hardest.
+        strength: extra weight of the hardest groups, at least 0. A group with p = 0 has the weight
+            1 + strength, a group with p = 1 the weight 1. With 0 this is ``grpo``; default 1.
         worst: the mean return, in reward units, that counts as p = 0; the default 0 is a failure in
             rewards of 0 and 1.
         best: the mean return, in reward units, that counts as p = 1; it must be above ``worst``.
@@ -59,9 +58,9 @@ def dgrpo(
             f"credit 'dgrpo': best {best} is not above worst {worst}; write the returns of "
             "success and failure."
         )
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     means = group_mean(returns, ids, num_groups)
     scaled_means = np.clip((means - worst) / (best - worst), 0.0, 1.0)
     relative_returns = centre(returns, ids, num_groups)

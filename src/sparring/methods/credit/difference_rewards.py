@@ -28,8 +28,7 @@ def difference_rewards(
     Pitfalls: Both defaults are unbiased, because the subtracted term depends on the agent's state
     and not on its action. With "uniform" most advantages of a good policy are positive. So their
     mean is not 0 and their variance is larger. "policy" is the aristocrat utility; it equals
-    ``exact_advantage`` and has its pitfalls. The original D uses the realised states; this is its
-    expectation.
+    ``exact_advantage``, with the same pitfalls. This D is the expectation of the original D.
     Reference: Wolpert and Tumer, 2002; Agogino and Tumer, 2008; Foerster et al., 2018 (arXiv
     1705.08926, section on COMA's origin).
     Verified by: tests/methods/credit/test_exact_values.py.

@@ -59,20 +59,19 @@ def dr_mas(
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny.
     """
-    returns, starts = trajectory_returns(turns)
-    column = turns.role if agent_is == "role" else turns.agent
-    group, agent = turns.group, column
+    returns, first_rows = trajectory_returns(turns)
+    group, agent = turns.group, turns.role if agent_is == "role" else turns.agent
     values = broadcast_to_turns(returns, turns)
     if over == "episodes":
-        values, group, agent = returns, group[starts], agent[starts]
+        values, group, agent = returns, group[first_rows], agent[first_rows]
     scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
-    advantages = _relative(values, scopes[mean], scopes[std], epsilon)
+    advantages = _normalise(values, scopes[mean], scopes[std], epsilon)
     return Credit(
         advantages=advantages if over == "turns" else broadcast_to_turns(advantages, turns)
     )
 
 
-def _relative(
+def _normalise(
     values: FloatArray,
     mean_groups: tuple[IntArray, int],
     std_groups: tuple[IntArray, int],

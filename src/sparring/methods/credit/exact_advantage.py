@@ -22,8 +22,8 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     Shapes: advantages [N].
     Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
     excludes illegal replies. So an illegal reply, whose value is the reward of its turn, is
-    compared with legal actions. All seats are assumed to follow one policy: also against other
-    opponents the numbers are those of self-play.
+    compared with legal actions. The values assume that one policy plays all seats. Against other
+    opponents they are wrong.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_values.py.
     """

@@ -44,8 +44,8 @@ def gae(
         lam: decay of the sum of differences per turn, in [0, 1]. 1 gives the return minus the value
             (no bias), 0 the one-step difference; the default 0.95 accepts a small bias for less
             variance.
-        whiten: true gives the batch's advantages mean 0 and deviation 1. False (default) leaves
-            them; the critic's targets are never whitened.
+        whiten: true gives the batch's advantages mean 0 and deviation 1. False (default) does not
+            change them. The critic's targets are never whitened.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
             seat's next prompt is unknown, so V replaces r + gamma V_next of its last turn. That
             turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode counts

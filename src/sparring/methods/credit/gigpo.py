@@ -31,8 +31,7 @@ def gigpo(
     What: The trajectory's advantage in its group, plus a second term: the return from this turn on,
     compared with the other turns of the group in the same anchor state. These are groups of turns
     inside groups of episodes. The method needs no critic and no extra episodes.
-    When to use: with ``rollout.group_size`` of 4 and more, in games whose positions occur
-    repeatedly.
+    When to use: with ``rollout.group_size`` of 4 and more, in games with repeated positions.
     Mathematics:
         A[i, t] = (R_i - mean_g R) / F_g + weight * (G[i, t] - mean_c G) / F_c
         G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
@@ -40,7 +39,8 @@ def gigpo(
     epsilon.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
     Pitfalls:
-        - A view that occurs once adds nothing; m equal views add (m - 1) / m of their gradient.
+        - A view that occurs once has no second term. The second term of m equal views has (m - 1)
+          / m of its gradient.
         - If a view hides important information, different states are compared.
         - If a view recurs in an episode, a turn is compared with its own future.
         - Clusters are greedy and depend on the order of the texts. Here the order is alphabetical
@@ -53,8 +53,7 @@ def gigpo(
     Args:
         gamma: discount per turn of G in the second term, in [0, 1]; 1 does not discount. The
             default is 0.95. The first term is never discounted.
-        weight: weight of the second term, any number; 1 (default) counts both terms equally. 0 is
-            GRPO.
+        weight: weight of the second term, any number; 1 (default) weighs both equally. 0 is GRPO.
         divide_by_std: true divides both terms by their sample deviations. False (default) only
             subtracts the means.
         over: how often a trajectory counts in the statistics of the first term: once ("episodes",

@@ -12,7 +12,7 @@ from sparring.methods.credit.base import broadcast_to_turns, start_groups, traje
 from sparring.ops.groups import centre, divide_by_deviation, group_counts
 
 Trains = Literal["all", "unfailed", "as_released"]
-TRAINS_NEEDS: dict[str, set[str]] = {  # columns
+TRAINS_NEEDS: dict[str, set[str]] = {  # value of ``trains`` -> columns that it needs
     "unfailed": {"failed"},
     "as_released": {"wideseek_turns"},
 }
@@ -35,11 +35,11 @@ def mask_of_trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
     return np.asarray(turns.column("wideseek_turns"), dtype=bool)
 
 
-def trained_share(trained: BoolArray | None) -> dict[str, float]:
-    """Return the metric ``trained_share``, if a mask exists."""
-    if trained is None or not len(trained):
+def trained_share(mask: BoolArray | None) -> dict[str, float]:
+    """Return the metric ``trained_share``, the true share of a mask; no metric without a mask."""
+    if mask is None or not len(mask):
         return {}
-    return {"trained_share": float(trained.mean())}
+    return {"trained_share": float(mask.mean())}
 
 
 PRESETS = {"dr_grpo": {"divide_by_std": False}, "wideseek_r1": {"trains": "as_released"}}
@@ -89,24 +89,24 @@ def grpo(
             ``wideseek_r1``): turns that WideSeek-R1 trains in teams with a lead (column
             ``wideseek_turns``). Here groups are by role; in the authors' code they have all agents.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
     if over == "turns":
         values, ids = broadcast_to_turns(returns, turns), groups
     else:
-        values, ids = returns, groups[starts]
+        values, ids = returns, groups[first_rows]
     advantages = centre(values, ids, num_groups)
     baselines = values - advantages
     if divide_by_std:
         advantages = divide_by_deviation(
             advantages, values, ids, num_groups, ddof=ddof, epsilon=epsilon
         )
-    is_single = group_counts(groups[starts], num_groups)[ids] < 2
+    is_single = group_counts(groups[first_rows], num_groups)[ids] < 2
     advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":
         advantages = broadcast_to_turns(advantages, turns)
         baselines = broadcast_to_turns(baselines, turns)
-    trained = mask_of_trained_turns(turns, trains)
+    mask = mask_of_trained_turns(turns, trains)
     return Credit(
-        advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)
+        advantages=advantages, baselines=baselines, trained=mask, metrics=trained_share(mask)
     )

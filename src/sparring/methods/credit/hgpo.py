@@ -32,8 +32,8 @@ def hgpo(
 ) -> Credit:
     """Compare turns with the same recent views, with more weight on longer shared histories.
 
-    What: For each length of history, a turn is compared with those turns of its group whose last
-    views are the same. The advantages of all lengths are averaged, with more weight on longer
+    What: For each length of history, a turn is compared with the turns of its group that have the
+    same last views. The advantages of all lengths are averaged, with more weight on longer
     histories.
     When to use: as ``gigpo``, if a single view contains too little of a seat's knowledge.
     Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same
@@ -51,7 +51,7 @@ def hgpo(
         - epsilon is not added to the sum of the weights.
         - With ``base``, the authors' code counts a trajectory once for each of its turns; here each
           trajectory counts once.
-        - A seat with a recurring view is compared with itself. With ``gamma`` below 1 its two
+        - A seat that sees a view twice is compared with itself. With ``gamma`` below 1 the two
           returns differ, and the division gives +1 and -1, also in a group of equal returns. Set
           ``gamma`` 1 or ``divide_by_std`` false to avoid this.
     Reference: arXiv 2602.22817; the authors' code, core_hgpo.py.
@@ -101,7 +101,7 @@ def _groups_by_length(
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
     """Yield (length, rows whose history another row shares, their group ids, number of groups).
 
-    Each length searches only the rows that the length before has returned: rows without a common
+    Each length searches only the rows that the previous length has yielded: rows without a common
     history of k views have no common history of k + 1 views.
     """
     anchors, num_anchors = anchor_groups(turns, "hgpo", anchor)

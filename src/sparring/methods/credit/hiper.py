@@ -37,7 +37,7 @@ def hiper(
     """Credit a turn up to the end of its segment, and the first turn for the whole segment.
 
     What: The turns of a trajectory form segments. The low level sums temporal differences within a
-    segment; at its end the critic's value of the next segment is used. The high level does the same
+    segment, up to the critic's value of the next segment. The high level sums the differences
     between the first turns of segments, as if each segment were one long step.
     When to use: long episodes with phases, in which credit should not pass back through every turn.
     Add the loss ``value_loss``.
@@ -73,7 +73,8 @@ def hiper(
             1 A_high alone; the default 0.5 is their mean.
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
         lam_turn: decay of the differences between turns of a segment, in [0, 1]. 1 sums all of
-            them, 0 takes the first one; the default 0.95 accepts a small bias for less variance.
+            them, 0 takes only the turn's own; the default 0.95 accepts a small bias for less
+            variance.
         lam_segment: decay of the differences between segments, in [0, 1], with the same meaning and
             default as ``lam_turn``.
         normalise: true (default) gives A_low mean 0 and deviation 1 over the batch's turns, and
@@ -97,7 +98,7 @@ def hiper(
     )
     targets = value + _mix_levels(low, high, is_segment_start, high_share)
     if normalise:
-        ids = is_truncated.astype(np.int64)  # truncated turns are a group of 0s
+        ids = is_truncated.astype(np.int64)  # separates truncated turns, whose advantages are 0
         low, high = standardise(low, ids, 2), standardise(high, ids[is_segment_start], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
     advantages = _mix_levels(low, high, is_segment_start, high_share)

@@ -32,7 +32,7 @@ def loop(
     With ``divide_by_std`` the sample deviation divides the whole difference, as in brackets.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls:
-        - The threshold is in reward units; with the division, in deviations.
+        - The threshold is in reward units, or with the division in standard deviations.
         - Without the division, returns of a group that differ by less than 0.01 all get 0.
         - Setting small advantages to 0 biases the gradient by less than the threshold per turn.
         - The authors' code drops such trajectories; here a mean over the batch still counts them.
@@ -48,9 +48,9 @@ def loop(
             units, or in deviations with ``divide_by_std``. 0 keeps all, which is ``rloo``; the
             default is 0.01.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     differences = returns - leave_one_out_mean(returns, ids, num_groups)
     advantages = np.where(is_varied(returns, ids, num_groups)[ids], differences, 0.0)
     if divide_by_std:

@@ -148,8 +148,8 @@ def return_gains(attempts: Attempts, returns: FloatArray) -> FloatArray:
     """Return each attempt's return minus that of the attempt before (0 for the first), [K]."""
     order, gains = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
-    previous = next_values(returns[order][::-1], sequence[::-1])[::-1]
-    gains[order] = returns[order] - previous
+    previous_returns = next_values(returns[order][::-1], sequence[::-1])[::-1]
+    gains[order] = returns[order] - previous_returns
     return gains
 
 
@@ -181,7 +181,7 @@ def step_returns(
     """
     order, sequence = attempts.order, attempts.sequence[attempts.order]
     returns = discounted_returns(reward, attempts.attempt, gamma=gamma)
-    # from an attempt's last turn back to its first
+    # discount from an attempt's last turn back to its first turn
     decay = np.power(gamma, attempts.lengths - 1, dtype=np.float64)
     first_returns = decay * reward[attempts.ends] if last_only else returns[attempts.starts]
     factor = decay * gamma_episode if discounted else np.full(len(decay), gamma_episode)
@@ -247,8 +247,8 @@ def mage(
         A_E = r_hat - mean of r_hat over the (group, role), 0 for notes
         A_S = G_t - mean of G over the turns of the (group, role) that met the same anchor
         A = A_E + step_weight A_S
-    ``pay: cumulative`` has R(n) for r_hat(n) in A_E and leaves rewards at their turns. With
-    ``later: whole`` it is LaMer's
+    With ``pay: cumulative`` A_E uses R(n) in place of r_hat(n), and rewards stay at their turns.
+    With ``later: whole`` as well, the return from a turn on is LaMer's
         G_t(n) = sum over l >= t of gamma^(l-t) r_l(n)
                  + sum over m > n of gamma_episode^(m-n) g_1(m)
     g_1(m) is the sum over l of gamma^(l-1) r_l(m), of attempt m alone.
@@ -316,35 +316,35 @@ def mage(
             order.
     """
     reward = turns.reward if outcome is None else component(turns, "mage", outcome)
-    table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = split_rewards(table, reward)
-    returns, differential = trajectory_sums(rewards, table.attempt), pay == "differential"
-    gains = return_gains(table, returns) if differential else returns
+    data = attempts_of(turns, "mage", attempts)
+    rewards, note_rewards = split_rewards(data, reward)
+    returns, is_differential = trajectory_sums(rewards, data.attempt), pay == "differential"
+    gains = return_gains(data, returns) if is_differential else returns
     later_returns = step_returns(
-        table,
-        pay_last_turns(table, gains) if differential else rewards,
+        data,
+        pay_last_turns(data, gains) if is_differential else rewards,
         gamma,
         gamma_episode,
-        last_only=differential,
+        last_only=is_differential,
         discounted=later == "discounted",
     )
-    keys = _comparison_keys(turns, table, by_attempt, per_opponent)
+    keys = _comparison_keys(turns, data, by_attempt, per_opponent)
     groups, num_groups = group_ids(turns.group, turns.role, *keys)
     options = over == "turns", note_zeros, keep_lone
-    advantages = _attempt_advantages(table, gains, groups, num_groups, options)
+    advantages = _attempt_advantages(data, gains, groups, num_groups, options)
     if outcome is not None:
         advantages += _centre(turns.reward - reward, groups, num_groups, keep_lone)
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
-    turn_advantages = centre(_add_notes(table, later_returns, note_rewards), anchors, num_anchors)
+    turn_advantages = centre(_add_notes(data, later_returns, note_rewards), anchors, num_anchors)
     return Credit(advantages=advantages + step_weight * turn_advantages)
 
 
 def _comparison_keys(
     turns: TurnTable, attempts: Attempts, by_attempt: bool, per_opponent: bool
 ) -> tuple[IntArray, ...]:
-    """Return the columns [N], besides those of the group, in which compared rows are equal."""
+    """Return the further columns, [N] each, in which rows must be equal to be compared."""
     keys: list[IntArray] = []
     if by_attempt:
         attempt_index = np.zeros(len(turns.reward), dtype=np.int64)

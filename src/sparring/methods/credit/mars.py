@@ -43,8 +43,8 @@ def mars(
           tokens, and games are mixed. The code subtracts the mean per player from turn rewards,
           whitens token rewards over the batch, and sums them backwards over tokens. Then the code
           subtracts, per player, the mean of the distinct values over all games, and whitens again.
-        - The authors' code pads rows to a fixed length, so the 0 after a row's last reply is one of
-          the distinct values. Here this 0 always counts, because rows should not fill the length.
+        - The authors' code pads rows to a fixed length, so the 0 of the padding is one of the
+          distinct values. Here this 0 always counts, as if no row filled the whole length.
         - With ``gamma`` below 1 the authors' code also discounts over prompt tokens between a
           seat's turns. This variant does not.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
@@ -72,8 +72,8 @@ def mars(
     if turn_level:
         advantages, baselines = _normalise(returns, groups, num_groups, scale)
     else:
-        starts = trajectory_starts(turns.trajectory)
-        columns = _normalise(returns[starts], groups[starts], num_groups, scale)
+        first_rows = trajectory_starts(turns.trajectory)
+        columns = _normalise(returns[first_rows], groups[first_rows], num_groups, scale)
         advantages, baselines = (broadcast_to_turns(column, turns) for column in columns)
     return Credit(advantages=advantages, baselines=baselines)
 
@@ -92,12 +92,12 @@ def _normalise(
 def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
     seats, num_seats = group_ids(turns.game, turns.seat)
     turn_reward = centre(turns.reward, seats, num_seats)
-    ends = np.cumsum(turns.n_tokens) - 1
-    reward = np.zeros(int(turns.n_tokens.sum()))
+    last_tokens = np.cumsum(turns.n_tokens) - 1
+    token_reward = np.zeros(int(turns.n_tokens.sum()))
     has_tokens = turns.n_tokens > 0
-    reward[ends[has_tokens]] = turn_reward[has_tokens]
+    token_reward[last_tokens[has_tokens]] = turn_reward[has_tokens]
     token_trajectory = np.repeat(turns.trajectory, turns.n_tokens)
-    returns = discounted_returns(_whiten(reward), token_trajectory, gamma=gamma)
+    returns = discounted_returns(_whiten(token_reward), token_trajectory, gamma=gamma)
     returns = _subtract_distinct_mean(returns, np.repeat(turns.seat, turns.n_tokens))
     return _whiten(returns)
 
@@ -106,8 +106,8 @@ def _whiten(values: FloatArray) -> FloatArray:
     """Return values with mean 0 and sample variance 1 (epsilon 1e-8 under the root)."""
     if len(values) < 2:
         return np.zeros_like(values)
-    whitened: FloatArray = (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
-    return whitened
+    white_values: FloatArray = (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
+    return white_values
 
 
 def _subtract_distinct_mean(values: FloatArray, seats: IntArray) -> FloatArray:

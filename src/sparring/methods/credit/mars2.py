@@ -60,8 +60,7 @@ def mars2(
             default 0.3 is that of the authors' code.
         sibling_share: share of the siblings (other actions in the same state) in b, in [0, 1]; the
             rest is the parent's. The default 0.5 is that of the authors' code.
-        divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
-            mean.
+        divide_by_std: true (default) divides by the sample deviation of x. False does not divide.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
 
@@ -73,12 +72,14 @@ def mars2(
     rewards = group_mean(broadcast_to_turns(trajectory_returns(turns)[0], turns), nodes, num_nodes)
     state_of_node = np.zeros(num_nodes, dtype=np.int64)
     state_of_node[nodes] = states
-    siblings = leave_one_out_mean(rewards, state_of_node, num_states)[nodes]
+    sibling_means = leave_one_out_mean(rewards, state_of_node, num_states)[nodes]
     has_siblings = (group_counts(state_of_node, num_states) > 1)[states]
     values = rewards[nodes]
     shaped_rewards = values + weight * (
         values
-        - _baseline(values, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
+        - _baselines(
+            values, sibling_means, has_siblings, positions(turns.trajectory) > 0, sibling_share
+        )
     )
     groups, num_groups = start_groups(turns)
     advantages = centre(shaped_rewards, groups, num_groups)
@@ -89,9 +90,9 @@ def mars2(
     return Credit(advantages=advantages)
 
 
-def _baseline(
+def _baselines(
     values: FloatArray,
-    siblings: FloatArray,
+    sibling_means: FloatArray,
     has_siblings: BoolArray,
     has_parent: BoolArray,
     sibling_share: float,
@@ -100,7 +101,7 @@ def _baseline(
 
     A row with neither gets its reward.
     """
-    parent = np.append(values[:1], values[:-1])
-    both_terms = (1.0 - sibling_share) * parent + sibling_share * siblings
-    one_term = np.where(has_parent, parent, np.where(has_siblings, siblings, values))
+    parents = np.append(values[:1], values[:-1])
+    both_terms = (1.0 - sibling_share) * parents + sibling_share * sibling_means
+    one_term = np.where(has_parent, parents, np.where(has_siblings, sibling_means, values))
     return np.where(has_parent & has_siblings, both_terms, one_term)

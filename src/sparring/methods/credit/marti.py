@@ -26,7 +26,7 @@ def marti(
     high: float = 1.0,
     baseline: Literal["team", "group", "none"] = "team",
 ) -> Credit:
-    """Reward an agent for exceeding, or for confirming, its mean past return.
+    """Reward an agent for exceeding, or for repeating, its mean past return.
 
     What: The mean of an agent's past returns measures its quality. This measure shapes the return
     before agents are compared.
@@ -75,28 +75,29 @@ def marti(
             f"credit 'marti': high={high} is not above low={low}; write the returns of a win and "
             "of a loss."
         )
-    returns, starts = trajectory_returns(turns)
-    agents, num_agents = group_ids(turns.game[starts], turns.role[starts])
-    example_row = np.zeros(num_agents, dtype=np.int64)
-    example_row[agents] = starts
+    returns, first_rows = trajectory_returns(turns)
+    agents, num_agents = group_ids(turns.game[first_rows], turns.role[first_rows])
+    row_of_agent = np.zeros(num_agents, dtype=np.int64)  # any row of the agent
+    row_of_agent[agents] = first_rows
     names = [
         f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
-        for row in example_row.tolist()
+        for row in row_of_agent.tolist()
     ]
     records = [state.get(name, (0.0, 0.0)) for name in names]
-    has_past = np.array([record[0] > 0 for record in records], dtype=bool)
+    has_past = np.array([num > 0 for num, _ in records], dtype=bool)
     means = np.array([total / num if num > 0 else low for num, total in records])
     quality = (means - low) / (high - low)
-    scaled = (returns - low) / (high - low)
-    changes = np.zeros_like(scaled)
+    scaled_returns = (returns - low) / (high - low)
+    changes = np.zeros_like(scaled_returns)
     if num_agents:
-        changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
+        shaped_changes = _shaping(scaled_returns, quality[agents], shaping)
+        changes = np.where(has_past[agents], shaped_changes, 0.0)
     rewards = returns + alpha * (high - low) * changes
     if baseline != "none":
         groups, num_groups = (
             start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
         )
-        rewards = rewards - leave_one_out_mean(rewards, groups[starts], num_groups)
+        rewards = rewards - leave_one_out_mean(rewards, groups[first_rows], num_groups)
     increments = zip(
         names,
         records,

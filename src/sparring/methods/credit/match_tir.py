@@ -31,12 +31,12 @@ def match_tir(
         A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
         G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
         z = (x - mean) / (sample deviation + epsilon)
-    g is the (group, role), gt its turns of index t.
+    g is the (group, role), and gt are the turns of g with index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
     Pitfalls: Positions at one turn index can differ. A turn that only one member reached gets 0
-    from the second part, and its raw value in the authors' code. The run's ``rewards`` define the
-    rewards of turns. ``reference_match`` is the paper's reward, which matches tool calls with those
-    of a reference.
+    from the second part; in the authors' code it gets its raw value. The run's ``rewards`` define
+    the rewards of turns. The paper's reward is ``reference_match``, which compares tool calls with
+    a reference.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/methods/credit/test_judged_turns.py.
 
@@ -50,10 +50,10 @@ def match_tir(
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
     """
-    by_trajectory = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    credit = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon)
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, num_groups = group_ids(*turn_keys(turns))
-    by_turn = centre(returns, groups, num_groups)
+    advantages = centre(returns, groups, num_groups)
     if divide_by_std:
-        by_turn = divide_by_deviation(by_turn, returns, groups, num_groups, epsilon=epsilon)
-    return Credit(advantages=(1.0 - turn_share) * by_trajectory + turn_share * by_turn)
+        advantages = divide_by_deviation(advantages, returns, groups, num_groups, epsilon=epsilon)
+    return Credit(advantages=(1.0 - turn_share) * credit.advantages + turn_share * advantages)

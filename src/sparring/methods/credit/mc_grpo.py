@@ -34,9 +34,9 @@ def mc_grpo(
         A_i = (R_i - m) / (MAD + epsilon)
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The authors' code samples G + 1 rollouts and leaves the pivot out of the loss. Here
-    the pivot has advantage 0 but still counts in a mean over the batch. Groups of even size take
-    the lower of the middle two, so that the pivot is a member. A group of one trajectory, or of
-    equal returns, gives 0.
+    the pivot has advantage 0 but still counts in a mean over the batch. In groups of even size the
+    median is the lower of the two middle returns, so that the pivot is a member. A group of one
+    trajectory, or of equal returns, gives 0.
     Reference: MC-GRPO; code of lotusroot-kim/MC-GRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
@@ -47,14 +47,14 @@ def mc_grpo(
             minority by 1 / epsilon.
         epsilon: added to the MAD, in reward units, above 0; the default is 1e-3.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     distances = returns - lower_median(returns, ids, num_groups)[ids]
     centred = np.where(is_varied(returns, ids, num_groups)[ids], distances, 0.0)
     deviation = lower_median(np.abs(centred), ids, num_groups)
     advantages = centred / (deviation + epsilon)[ids]
     if without_deviation == "standardise":
-        standardised = standardise(returns, ids, num_groups)
-        advantages = np.where(deviation[ids] > 0.0, advantages, standardised)
+        standard_scores = standardise(returns, ids, num_groups)
+        advantages = np.where(deviation[ids] > 0.0, advantages, standard_scores)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -27,7 +27,7 @@ def ngrpo(
     of equal returns before this estimator.
     Mathematics:
         A_i = (R_i - mean') / (std' + epsilon)
-    mean' and std' (sample) are over the n returns and num_virtual times ``best``.
+    mean' and std' (sample) are over the n returns and ``num_virtual`` returns of ``best``.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The advantages of a group sum to less than 0, so probabilities fall on average. For
     this reason the paper uses clip bounds of 0.16 and 0.24. A group of one trajectory is compared
@@ -44,9 +44,9 @@ def ngrpo(
         epsilon: added to the deviation, in reward units, above 0. The default matters only where
             the deviation is tiny.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     sizes = group_counts(ids, num_groups)
     centred = centre(returns, ids, num_groups)
     # difference of the virtual members from the mean of the real members

@@ -18,7 +18,7 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
 
     What: The baseline of smallest variance, if the square of a trajectory's gradient grows in
     proportion to its length.
-    When to use: as ``grpo`` without the division, if lengths differ much within a group.
+    When to use: in place of ``grpo`` without the division, if lengths differ much within a group.
     Mathematics:
         b_g = sum over i of L_i R_i / sum over i of L_i
         A[i, t] = R_i - b_g
@@ -35,15 +35,15 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
     Args:
         length: the unit of L_i: the trajectory's sampled "tokens" (default), or its "turns".
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
     lengths = trajectory_sums(turn_lengths, turns.trajectory)
     totals = group_sum(lengths, ids, num_groups)
-    # centred so that the weighted mean is exact for values near 1e6
+    # returns are centred first, so that the weighted mean is exact for returns near 1e6
     centred = centre(returns, ids, num_groups)
     weighted_sums = group_sum(centred * lengths, ids, num_groups)
     shift = np.divide(weighted_sums, totals, out=np.zeros(num_groups), where=totals > 0)

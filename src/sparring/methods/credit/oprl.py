@@ -57,14 +57,14 @@ def oprl(
           absorb the probability that the worse episodes lose: warm up first.
         - With beta 0.05, published for a step size of 1e-6, the loss stays near log 2 and the model
           keeps changing. Tiny models have larger steps and need a beta near 1.
-        - As the policy moves away from the process model's first weights, r_t gets a part that no
-          pair has trained.
+        - The policy moves away from the process model's first weights. So r_t contains a part that
+          no pair has trained.
         - A group of one trajectory, or of equal values, gives 0.
         - A_S depends on the turn itself, which biases the gradient.
         - The paper has step size 1e-6 for the reward model and 5e-7 for the policy; here both are
           equal, unless ``process.learning_rate`` is set.
-        - The authors' code describes pairs as one to one, but takes every pair. Write
-          ``process.pairs: all`` for this.
+        - The authors' code says that pairs are one to one, but uses every pair. To use every pair
+          here, write ``process.pairs: all``.
         - With "policy", r_t starts at 0 and then rewards any change by training, right or wrong, so
           keep alpha small.
         - Only a run trains a reward model; in the credit lab, verl and TRL use "policy".
@@ -85,10 +85,10 @@ def oprl(
             subtracts the mean and divides by the sample deviation.
     """
     newer_column, older_column = COMPARED_COLUMNS[model]
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
     step_rewards = beta * (turns.column(newer_column) - turns.column(older_column))
-    trajectory_advantages = _relative_to_group(returns, groups[starts], num_groups, form)
+    trajectory_advantages = _relative_to_group(returns, groups[first_rows], num_groups, form)
     episode_advantages = broadcast_to_turns(trajectory_advantages, turns)
     step_advantages = _relative_to_group(step_rewards, groups, num_groups, form)
     metrics = {}

@@ -41,12 +41,12 @@ def pass_at_k(
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
-    best, second = best_two(returns, ids, num_groups)
-    gap = np.where(is_varied(returns, ids, num_groups), best - second, 0.0)
+    ids = groups[first_rows]
+    best_returns, second_returns = best_two(returns, ids, num_groups)
+    gap = np.where(is_varied(returns, ids, num_groups), best_returns - second_returns, 0.0)
     if divide_by_std:
         gap = gap / (group_std_or_zero(returns, ids, num_groups) + max(epsilon, 1e-300))
-    advantages = np.where(returns == best[ids], gap[ids], 0.0)
+    advantages = np.where(returns == best_returns[ids], gap[ids], 0.0)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -48,7 +48,7 @@ def ppr(
         r[t] = p[t] - 1/2, and o - 1/2 more at the last turn
     "mean":
         r[t] = p[t] - mean of the trajectory's p + o
-    whose mean is o. All other rewards of the turn are added.
+    All other rewards of the turn are added to r[t].
         A = (G - mean G) / (std G + epsilon)
     over the turns of a (group, role), with G the (discounted) return of r from the turn on.
     Shapes: advantages [N]; statistics per (group, role).
@@ -92,8 +92,9 @@ def ppr(
     outcomes = trajectory_sums(payoffs, turns.trajectory)
     scaled_outcomes = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
     turn_outcomes = broadcast_to_turns(scaled_outcomes, turns)
-    sums = _centre_and_sum(process_rewards / largest_process, turn_outcomes, turns, centring)
-    reward = turns.reward - process_rewards - payoffs + sums
+    scores = process_rewards / largest_process
+    centred_sums = _centre_and_sum(scores, turn_outcomes, turns, centring)
+    reward = turns.reward - process_rewards - payoffs + centred_sums
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, num_groups = start_groups(turns)
     advantages = centre(returns, groups, num_groups)

@@ -34,25 +34,25 @@ def reinforce_plus_plus(
         A = (x - mean x) / sqrt(var x + 1e-8)
     with mean and sample variance over the batch.
     Shapes: advantages [N]; the group's mean per (group, role).
-    Pitfalls: Without the baseline a zero-sum batch is only rescaled. A group of one has the value 0
-    in the whitening; in the authors' code, its raw reward. Here gamma discounts per turn, in the
-    authors' code per token. Equal returns give 0.
+    Pitfalls: Without the baseline a zero-sum batch is only rescaled. With the baseline, x of a
+    group of one is 0; in the authors' code x is its raw reward. Here gamma discounts per turn, in
+    the authors' code per token. Equal returns give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         gamma: discount per turn of the return, in [0, 1]; 1 (default) does not discount. Used with
-            ``baseline`` "none" only: with a group's mean the return is the whole trajectory's.
+            ``baseline`` "none" only; "group" uses the trajectory's undiscounted return.
         baseline: "none" (default) whitens the returns from each turn on. "group" (preset
             ``baseline``) first subtracts the group's mean from the trajectory's return.
         over: how often a turn counts in the batch's mean and variance: once ("turns", the default),
             or once per sampled token ("tokens"), as the authors' code whitens.
     """
     if baseline == "group":
-        trajectory_totals, starts = trajectory_returns(turns)
+        returns, first_rows = trajectory_returns(turns)
         groups, num_groups = start_groups(turns)
-        values = broadcast_to_turns(centre(trajectory_totals, groups[starts], num_groups), turns)
-        scale = float(np.abs(trajectory_totals).mean()) if len(trajectory_totals) else 0.0
+        values = broadcast_to_turns(centre(returns, groups[first_rows], num_groups), turns)
+        scale = float(np.abs(returns).mean()) if len(returns) else 0.0
     else:
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         scale = float(np.abs(values).mean()) if len(values) else 0.0

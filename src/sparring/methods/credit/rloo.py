@@ -22,9 +22,9 @@ def rloo(turns: TurnTable) -> Credit:
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
     Verified by: tests/methods/credit/test_group_baselines.py, tests/methods/credit/test_bias.py.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    baseline = leave_one_out_mean(returns, groups[starts], num_groups)
+    baseline = leave_one_out_mean(returns, groups[first_rows], num_groups)
     advantages = broadcast_to_turns(returns - baseline, turns)
     baselines = broadcast_to_turns(baseline, turns)
     return Credit(advantages=advantages, baselines=baselines)

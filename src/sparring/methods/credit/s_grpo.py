@@ -19,8 +19,8 @@ def s_grpo(
 ) -> Credit:
     """Reward a group's shortest success with 1, and each longer one with half of the one before.
 
-    What: Short successes get the largest rewards. The members of a group are the exits of a serial
-    group, in order of length.
+    What: Short successes get the largest rewards. The published method stops one reasoning path at
+    several points; here the members of a group, in order of length, replace these points.
     When to use: to shorten reasoning that is already right, with members truncated on purpose.
     Mathematics: with the group in order of length, the j-th success gets
         x = 1 / 2^(j-1)
@@ -40,9 +40,9 @@ def s_grpo(
         length: unit of the lengths that order the successes: sampled "tokens" of the trajectory
             (default), or its "turns".
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
@@ -57,7 +57,7 @@ def _halving_rewards(
     """Return 1 / 2^(j-1) for the j-th success of each group by length, 0 for failures."""
     rewards = np.zeros(len(is_success))
     for rows in rows_by_size(ids, num_groups):
-        keys = np.where(is_success[rows], lengths[rows], np.inf)  # failures last
+        keys = np.where(is_success[rows], lengths[rows], np.inf)  # sorts failures last
         order = np.argsort(keys, axis=1)
         members = np.take_along_axis(rows, order, axis=1)
         sorted_lengths = np.take_along_axis(keys, order, axis=1)

@@ -41,7 +41,7 @@ def salt(
         - This is our reading of the abstract (identical steps are merged, other steps keep their
           advantage), not a reproduction. We could not check the paper's rule for identical steps.
         - Turns without an action are never merged.
-        - A group of one trajectory gives 0, and so does a step that the whole group shares.
+        - A group of one trajectory gives 0. A step that the whole group shares also gets 0.
     Reference: SALT (our reading of its abstract).
     Verified by: tests/methods/credit/test_anchor_groups.py.
 

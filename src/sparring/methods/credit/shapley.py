@@ -37,10 +37,10 @@ def shapley(
     earlier batches. An episode of coalition S and worth w sets v(S) = w and gives seat i
         phi_i = sum over T in S without i of
             |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T))
-    the same for all its turns. ``baseline`` subtracts phi_i for the running mean of v(S), at first
-    0. An unseen coalition gets the mean v of the seen coalitions within S of equal size. Without
-    such a coalition, v is linear in the size between the nearest sizes; the empty coalition and S
-    are known.
+    for all its turns. ``baseline`` subtracts phi_i for w equal to the running mean of v(S), at
+    first 0. If coalition T was never seen, v(T) is the mean v of the seen coalitions within S of
+    equal size. Without such a coalition, v(T) is interpolated between the nearest sizes; v of the
+    empty coalition and of S are known.
     Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi
     of the seats in the largest coalition.
     Pitfalls:
@@ -68,16 +68,16 @@ def shapley(
     Raises:
         CreditError: more than 8 seats of an episode learn.
     """
-    returns, starts = trajectory_returns(turns)
-    seats, games = turns.seat[starts], turns.game[starts]
-    episodes, num_episodes = group_ids(turns.episode[starts])
-    largest = int(group_counts(episodes, num_episodes).max(initial=0))
-    if seats.max(initial=0) >= 62 or largest > MAX_PLAYERS:
+    returns, first_rows = trajectory_returns(turns)
+    seats, games = turns.seat[first_rows], turns.game[first_rows]
+    episodes, num_episodes = group_ids(turns.episode[first_rows])
+    most_seats = int(group_counts(episodes, num_episodes).max(initial=0))
+    if seats.max(initial=0) >= 62 or most_seats > MAX_PLAYERS:
         raise CreditError(
-            f"credit 'shapley': {largest} seats of one episode learn; train at most "
+            f"credit 'shapley': {most_seats} seats of one episode learn; train at most "
             f"{MAX_PLAYERS} seats, with numbers from 0 to 61."
         )
-    masks = np.zeros(num_episodes, dtype=np.int64)
+    masks = np.zeros(num_episodes, dtype=np.int64)  # a bit for each seat that learns
     np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
     game_ids = np.zeros(num_episodes, dtype=np.int64)
     game_ids[episodes] = games
@@ -90,7 +90,7 @@ def shapley(
     }
     shares = _shares(turns, old_worths, (seats, episodes, masks, game_ids), worths, empty, baseline)
     new_worths = _update_worths(turns, old_worths, masks, game_ids, worths, decay)
-    lengths = np.diff(np.append(starts, len(turns.reward)))
+    lengths = np.diff(np.append(first_rows, len(turns.reward)))
     return Credit(
         advantages=np.repeat(shares, lengths), state=new_worths, metrics=_metrics(new_worths, empty)
     )
@@ -105,24 +105,24 @@ def _shares(
     baseline: bool,
 ) -> FloatArray:
     seats, episodes, masks, game_ids = columns
-    shares = np.zeros(len(seats))
+    shares = np.zeros(len(seats))  # phi of each trajectory's seat
     coalition_ids, num_coalitions = group_ids(game_ids, masks)
     coalition_of_row = coalition_ids[episodes] if len(episodes) else episodes
     for coalition in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        game, members = turns.game_names[int(game_ids[example])], _members(int(masks[example]))
+        episode = int(np.flatnonzero(coalition_ids == coalition)[0])  # any one of the coalition
+        game, members = turns.game_names[int(game_ids[episode])], _members(int(masks[episode]))
         rows = np.flatnonzero(coalition_of_row == coalition)
         table, equal_shares = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
-            mean_and_weight = table.get(_key(members), (1.0, 0.0))
-            shares[rows] = equal_shares - mean_and_weight[1] / mean_and_weight[0] / len(members)
+            num, total = table.get(_key(members), (1.0, 0.0))
+            shares[rows] = equal_shares - total / num / len(members)
         else:  # phi is affine in the episode's worth, with slope 1 / |S| for every seat
-            shares_at_zero = shapley_values(_worths(members, table, empty, 0.0))
+            shares_at_zero = shapley_values(_worths_of_coalitions(members, table, empty, 0.0))
             shares[rows] = shares_at_zero[np.searchsorted(members, seats[rows])] + equal_shares
     return shares
 
 
-def _worths(
+def _worths_of_coalitions(
     members: list[int], table: Mapping[str, tuple[float, float]], empty: float, total: float
 ) -> FloatArray:
     """Return v of every coalition of the members, [2^n]."""
@@ -157,9 +157,9 @@ def _update_worths(
     counts = group_counts(coalition_ids, num_coalitions)
     totals = group_sum(worths, coalition_ids, num_coalitions)
     for coalition in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        table = new_worths.setdefault(turns.game_names[int(game_ids[example])], {})
-        record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
+        episode = int(np.flatnonzero(coalition_ids == coalition)[0])  # any one of the coalition
+        table = new_worths.setdefault(turns.game_names[int(game_ids[episode])], {})
+        record = table.setdefault(_key(_members(int(masks[episode]))), [0.0, 0.0])
         record[0] += float(counts[coalition])
         record[1] += float(totals[coalition])
     return new_worths
@@ -168,10 +168,10 @@ def _update_worths(
 def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
     metrics = {}
     for game, table in worths.items():
-        largest = max(table, key=lambda name: (name.count(","), name))
-        members = [int(seat) for seat in largest.split(",")]
-        total = table[largest][1] / table[largest][0]
-        values = shapley_values(_worths(members, table, empty, total))
+        coalition = max(table, key=lambda name: (name.count(","), name))
+        members = [int(seat) for seat in coalition.split(",")]
+        num, total = table[coalition]
+        values = shapley_values(_worths_of_coalitions(members, table, empty, total / num))
         for seat, value in zip(members, values, strict=True):
             metrics[f"value/{game}/{seat}"] = float(value)
     return metrics

@@ -28,7 +28,7 @@ def spa(
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     baseline: Literal["none", "group"] = "none",
 ) -> Credit:
-    """Split the final reward into contributions of turns, predicted by a learnt head.
+    """Split the final reward into contributions of turns, which a value head predicts.
 
     What: The value head reads the conversation after each turn and predicts what the turn
     contributed. The head is fitted so that the contributions of a trajectory add up to its return.
@@ -42,13 +42,11 @@ def spa(
             [- mean over the others of the group of their sum of r']
     The head minimises
         (sum_t c_t - R)^2 / 2
-    Its gradient is
+    This loss has the gradient
         (sum_k c_k - R) sum_t grad c_t
-    which is that of
+    The loss on fixed targets has the same gradient:
         sum_t (c_t - target_t)^2 / 2
-    with
         target_t = c_t - (sum_k c_k - R)
-    held fixed.
     Shapes: advantages and value_targets [N].
     Pitfalls:
         - No advantage contains the return itself.
@@ -60,8 +58,8 @@ def spa(
         - The published method first fits a separate model on an expert's episodes; here the head
           learns during the run. The published trainer multiplies by (T - t - 1); this one does not.
         - Without a baseline, grounding favours long episodes.
-        - A fitted head with ``grounding`` 0 has no bias: the contributions before a turn do not
-          depend on its action, and the sum of all is the mean return of the episode's end.
+        - A fitted head with ``grounding`` 0 has no bias: contributions before a turn do not depend
+          on the turn's action, and the sum of all is the mean return given the whole episode.
         - The default ``grounding`` pays for continuing. In a game whose only choice is when to
           stop, the gradient reverses.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.

@@ -35,9 +35,9 @@ def spae(
 ) -> Credit:
     """Credit a turn with its gain of accuracy and confidence, in addition to the outcome.
 
-    What: Each turn has a potential, from a probed accuracy and a confidence. A turn gets its gain
-    of potential in addition to the trajectory's advantage. After a high potential, later turns get
-    a smaller share of the outcome.
+    What: Each turn has a potential, computed from an accuracy and a confidence. A turn gets its
+    gain of potential in addition to the trajectory's advantage. After a high potential, later turns
+    get a smaller share of the outcome.
     When to use: with a reward plug-in that measures after every turn the probability that the seat
     is right, in [0, 1].
     Mathematics:
@@ -79,12 +79,12 @@ def spae(
     confidences = _confidence(turns) if confidence is None else component(turns, "spae", confidence)
     probe_rewards = accuracies if confidence is None else accuracies + confidences
     phi = potential(accuracies, confidences)
-    starts = trajectory_starts(turns.trajectory)
+    first_rows = trajectory_starts(turns.trajectory)
     previous_phi = np.append(0.0, phi[:-1])[: len(phi)]
-    previous_phi[starts] = 0.0
+    previous_phi[first_rows] = 0.0
     is_high = (phi > saturation).astype(np.float64)
-    num_high_in_table = np.cumsum(is_high) - is_high  # of all earlier rows of the table
-    num_high_earlier = num_high_in_table - broadcast_to_turns(num_high_in_table[starts], turns)
+    num_high_in_table = np.cumsum(is_high) - is_high  # counts all earlier rows of the table
+    num_high_earlier = num_high_in_table - broadcast_to_turns(num_high_in_table[first_rows], turns)
     turns_without_probe = replace(turns, reward=turns.reward - probe_rewards)
     outcome_credit = grpo(turns_without_probe, divide_by_std=divide_by_std, epsilon=epsilon)
     outcome_factor = np.where(num_high_earlier > 0, reduction, 1.0)

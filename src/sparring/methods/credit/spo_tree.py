@@ -57,8 +57,8 @@ def spo_tree(
           ``leave_one_out`` it is smaller.
         - "children" is a biased baseline.
         - On a plan's tree with b edges from a node, the expected gradient of its turns is scaled by
-          (b - 1) / b, or by more if nodes also meet by chance. ``leave_one_out`` is not exact
-          there, because it omits one episode but not its branches.
+          (b - 1) / b, or by a larger factor if episodes also meet by chance. ``leave_one_out`` is
+          not exact there, because it omits one episode but not its branches.
         - Segments here are complete turns.
         - Edges of value 0 stay in the batch; the authors' code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
@@ -83,7 +83,7 @@ def spo_tree(
         CreditError: a column is missing.
     """
     anchors, _ = anchor_groups(turns, "spo_tree", "state_key")
-    # by depth, then state: the nodes of a depth are neighbours
+    # ids are sorted by depth first, so that the nodes of one depth have consecutive ids
     nodes, num_nodes = group_ids(positions(turns.trajectory), anchors)
     if average == "children":
         averages = _average_children(turns, nodes, num_nodes, gamma, leave_one_out)
@@ -135,7 +135,7 @@ def _average_children(
     """Return (value of the row's edge, baseline, deviation over the state's edges), [N] each."""
     children = _children(turns, nodes, num_nodes)
     is_last = children >= num_nodes
-    edges, num_edges = group_ids(nodes, children)  # by node, hence by depth
+    edges, num_edges = group_ids(nodes, children)  # ids are sorted by node, and so by depth
     node_of_edge = np.zeros(num_edges, dtype=np.int64)
     node_of_edge[edges] = nodes
     values, edge_values = np.zeros(num_nodes), np.zeros(num_edges)

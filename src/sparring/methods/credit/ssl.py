@@ -40,9 +40,9 @@ def ssl(
         A_i = (x_i - mean_g x) / (std_g x + epsilon)
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The paper's tiers depend on its tasks. Here they are options, so this is not a
-    reproduction. The sum of ``best_action`` counts right turns, so its tiers are counts of turns.
-    Success is judged by the return without the component. A group of one trajectory, or of equal
-    grades, gives 0.
+    reproduction. The sum of ``best_action`` is the number of right turns, so write its tiers as
+    numbers of turns. Success is judged by the return without the component. A group of one
+    trajectory, or of equal grades, gives 0.
     Reference: Sweet Spot Learning (SSL), our reading.
     Verified by: tests/methods/credit/test_group_rewards.py.
 
@@ -50,8 +50,7 @@ def ssl(
         component: name of the reward component that measures progress; the default is an oracle's
             ``best_action``.
         tiers: thresholds of the component's sum over the trajectory, in reward units, in any order,
-            at least one. Each threshold that the sum reaches adds one over their number to S; the
-            default has three.
+            at least one. S is the share of thresholds that the sum reaches; the default has three.
         alpha: weight of the grade S, at least 0 and below 1, so that every failure stays below
             every success. 0 rewards success alone; the default is 0.5.
         success: smallest return, without the component, that is a success, in reward units.
@@ -68,9 +67,9 @@ def ssl(
         raise CreditError(
             "credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5]."
         )
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     progress = trajectory_sums(reward_component(turns, "ssl", component), turns.trajectory)
     grades = np.searchsorted(
         np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"

@@ -38,8 +38,8 @@ def vine_ppo(
           noise, not bias.
         - If other seats move between two turns of a seat, V before a turn contains these moves, and
           V after the previous turn does not. Both are correct.
-        - Chance between two turns without a move in between is in neither V. So the later turn gets
-          its luck, which is noise and not bias.
+        - Chance events between two successive turns of a seat are in neither V. So the later turn
+          gets their luck, which is noise and not bias.
         - Whitening subtracts a constant from all turns, which is not a baseline.
         - Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
@@ -49,7 +49,7 @@ def vine_ppo(
         gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as in the
             authors' code.
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
-            leaves the differences, whose expected gradient is that of the return.
+            does not; then the expected gradient is that of the return.
     """
     returns_after, returns_before = turns.column("playout"), turns.column("playout_before")
     payoffs = component(turns, "vine_ppo", "game")
@@ -69,8 +69,8 @@ def _cumulative_payoffs(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
     if not len(payoffs):
         return payoffs
     sums = np.cumsum(payoffs)
-    starts = trajectory_starts(turns.trajectory)
-    lengths = np.diff(np.append(starts, len(payoffs)))
-    sums_before = np.where(starts > 0, sums[starts - 1], 0.0)
+    first_rows = trajectory_starts(turns.trajectory)
+    lengths = np.diff(np.append(first_rows, len(payoffs)))
+    sums_before = np.where(first_rows > 0, sums[first_rows - 1], 0.0)
     totals: FloatArray = sums - np.repeat(sums_before, lengths)
     return totals

@@ -77,8 +77,8 @@ def vpr(
     1. With ``whiten`` the differences d = x - mean x become
         A[i] = (d[i] - mean d) / (std d + epsilon)
     with the mean and the population deviation of all rows that train. With ``equal`` "mask" the
-    rows of a group of equal x do not train: their tokens are in no loss, in no mean of tokens and
-    not in the whitening. Where more than ``skip_above`` of the groups are equal, nothing trains.
+    rows of a group of equal x do not train: their tokens are not in losses, means of tokens or
+    whitening. If x is equal within more than ``skip_above`` of the groups, nothing trains.
     Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
     ``candidates``.
     Pitfalls:
@@ -88,8 +88,8 @@ def vpr(
         - A reward that is part of its own mean shrinks the gradient by (m - 1) / m, where m members
           reach the turn. So turns that few members reach count less, and a single member gets 0.
         - The deviation gives rare right turns more weight.
-        - With gamma > 0 and turn-index means, rewards after continuing are compared only among the
-          members that continued.
+        - With gamma > 0 and turn-index means, rewards of later turns are compared only among the
+          members that reach these turns.
         - With ``candidates`` a reply that was not played has no later turns. So gamma must be 0,
           and only played replies get the outcome's part. The states are then those of the chosen
           replies, not of the policy.
@@ -137,7 +137,7 @@ def vpr(
     """
     _check_options(baseline, gamma, outcome, equal)
     rewards = component(turns, "vpr", process)
-    # rows with a verdict, which are compared
+    # only rows with a verdict are compared
     rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(rewards))
@@ -146,28 +146,28 @@ def vpr(
         values[rows], ids, num_ids, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
-    trained = None
+    mask = None
     if equal == "mask":
         is_varied_group = is_varied(values[rows], ids, num_ids)
-        trained = np.zeros(len(rewards), dtype=bool)
+        mask = np.zeros(len(rewards), dtype=bool)
         equal_share = float((~is_varied_group).mean()) if num_ids else 0.0
         if equal_share <= skip_above:
-            trained[rows] = is_varied_group[ids]
-        metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}
+            mask[rows] = is_varied_group[ids]
+        metrics |= {"equal_share": equal_share, "skipped_update": float(not mask.any())}
     if whiten:
-        trained_rows = rows if trained is None else np.flatnonzero(trained)
+        trained_rows = rows if mask is None else np.flatnonzero(mask)
         advantages[trained_rows] = _whiten(advantages[trained_rows], epsilon)
     if outcome:
         other_returns = trajectory_sums(turns.reward - rewards, turns.trajectory)
         groups, num_groups = start_groups(turns)
-        starts = trajectory_starts(turns.trajectory)
-        is_played = np.ones(len(starts), dtype=bool)
+        first_rows = trajectory_starts(turns.trajectory)
+        is_played = np.ones(len(first_rows), dtype=bool)
         if turns.committed is not None:
-            is_played = turns.committed[starts]
-        relative_returns = np.zeros(len(starts))
+            is_played = turns.committed[first_rows]
+        relative_returns = np.zeros(len(first_rows))
         relative_returns[is_played] = _relative_to_group(
             other_returns[is_played],
-            groups[starts[is_played]],
+            groups[first_rows[is_played]],
             num_groups,
             False,
             leave_one_out,
@@ -175,7 +175,7 @@ def vpr(
             epsilon,
         )
         advantages += outcome * broadcast_to_turns(relative_returns, turns)
-    return Credit(advantages=advantages, trained=trained, metrics=metrics)
+    return Credit(advantages=advantages, trained=mask, metrics=metrics)
 
 
 def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> None:

@@ -28,8 +28,8 @@ def vtrace(
 ) -> Credit:
     """Compare rewards with the critic, and weigh turns by their likelihood under the learner.
 
-    What: Turn-level temporal differences. The weight of each is the truncated ratio of the
-    learner's probability of the turn to that of the policy that played the turn.
+    What: Turn-level temporal differences with weights. A weight is a truncated ratio: the learner's
+    probability of the turn, divided by that of the policy that played the turn.
     When to use: stale episodes (replay, asynchronous rollouts) with a critic. Add the loss
     ``value_loss``.
     Mathematics:

@@ -59,15 +59,15 @@ def xrpo(
     Raises:
         CreditError: the table has no log-probabilities.
     """
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    ids = groups[starts]
+    ids = groups[first_rows]
     group_advantages = standardise(returns, ids, num_groups, epsilon=epsilon)
     logprob = require_column(turns, "xrpo", "logprob")
     num_tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
     mean_logprobs = trajectory_sums(logprob, turns.trajectory) / np.maximum(num_tokens, 1.0)
-    # max(1 - eta, 0)
     group_means = group_mean(mean_logprobs, ids, num_groups)
+    # novelty is max(1 - eta, 0)
     novelty = -np.expm1(np.minimum(mean_logprobs - group_means[ids], 0.0))
     bonus = np.minimum(strength * novelty, cap * np.maximum(group_advantages, 0.0))
     advantages = group_advantages + np.where(returns >= success, bonus, 0.0)

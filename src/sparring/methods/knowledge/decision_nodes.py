@@ -1,6 +1,7 @@
 """Decision nodes: decisions of recorded episodes, mapped to states of the abstracted game.
 
-The module also estimates the policy in these states, and scores replies by a solution.
+The module also estimates the policy in these states, and scores replies by the strategies of the
+latent space.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -57,8 +59,8 @@ def map_decisions(
             if state is None:
                 continue
             actions = tuple(
-                sentences.get((decision.kind, line)) if decision.kind and line is not None else line
-                for line in decision.actions
+                sentences.get((decision.kind, text)) if decision.kind and text is not None else text
+                for text in decision.actions
             )
             episode_nodes.append(DecisionNode(episode.game, decision, state, actions))
         nodes.append(episode_nodes)
@@ -68,18 +70,16 @@ def map_decisions(
 def _nearest_sentences(
     decisions: Sequence[Sequence[JudgedDecision]], space: LatentSpace
 ) -> dict[tuple[str, str], str | None]:
-    lines = {
-        (decision.kind, line)
-        for episode_decisions in decisions
-        for decision in episode_decisions
-        for line in decision.actions
-        if line is not None and decision.kind in space.kinds
-    }
+    statements_of_kind: dict[str, set[str]] = {kind: set() for kind in sorted(space.kinds)}
+    for decision in chain.from_iterable(decisions):
+        if decision.kind in space.kinds:
+            statements = (text for text in decision.actions if text is not None)
+            statements_of_kind[decision.kind].update(statements)
     sentences: dict[tuple[str, str], str | None] = {}
-    for kind in sorted(space.kinds):
-        lines_of_kind = sorted(line for line_kind, line in lines if line_kind == kind)
-        pairs = zip(lines_of_kind, space.nearest_sentences(kind, lines_of_kind), strict=True)
-        sentences |= {(kind, line): sentence for line, sentence in pairs}
+    for kind, kind_statements in statements_of_kind.items():
+        texts = sorted(kind_statements)
+        nearest = space.nearest_sentences(kind, texts)
+        sentences |= {(kind, text): near for text, near in zip(texts, nearest, strict=True)}
     return sentences
 
 
@@ -112,10 +112,10 @@ class EmpiricalPolicy:
         state_counts = self.by_state.get(key, Counter())
         kind_counts = self.by_kind.get(kind, Counter())
         prior = np.array([kind_counts[label] + UNSEEN_REPLIES for label in labels])
-        shares: FloatArray = np.array([state_counts[label] for label in labels], dtype=np.float64)
-        shares += PRIOR_REPLIES * prior / prior.sum()
-        shares /= shares.sum()
-        return shares
+        weights: FloatArray = np.array([state_counts[label] for label in labels], dtype=np.float64)
+        weights += PRIOR_REPLIES * prior / prior.sum()
+        weights /= weights.sum()
+        return weights
 
 
 def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
@@ -129,9 +129,17 @@ def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
     return EmpiricalPolicy(by_state=counts_by_state, by_kind=counts_by_kind)
 
 
-Prefer = Literal["ratio", "probability"]
+ScoreKind = Literal["ratio", "probability"]
 UNIFORM_TOLERANCE = 1e-9  # largest difference of two probabilities in a uniform strategy
 ILLEGAL = -1  # the cluster of illegal replies
+
+
+class StateKey(NamedTuple):
+    """A state of an abstracted game."""
+
+    game: str  # the environment's name
+    action_set: str  # kind and labels of the actions
+    info_state: str
 
 
 class MappedPrompt(NamedTuple):
@@ -139,7 +147,7 @@ class MappedPrompt(NamedTuple):
 
     episode: int  # index in the request's episodes
     turn_index: int  # index of the turn in the episode
-    state: tuple[str, str, str]  # environment, kind and list of actions, information state
+    state: StateKey
     actions: tuple[int, ...]  # abstract action of each reply
 
 
@@ -158,36 +166,38 @@ def map_replies(nodes: Sequence[Sequence[DecisionNode]], space: LatentSpace) -> 
             if not decision.has_candidates or strategy is None or len(strategy) != len(labels):
                 continue
             if any(
-                line is not None and action not in state.legal
-                for line, action in zip(decision.actions, actions, strict=True)
+                text is not None and action not in state.legal
+                for text, action in zip(decision.actions, actions, strict=True)
             ):
-                continue  # the sentences in place of the statements change the legal actions
+                continue  # with sentences in place of statements, other actions are legal here
             abstract_actions = tuple(
                 ILLEGAL if action is None else state.index_of(action) for action in actions
             )
-            key = game, "/".join((decision.kind, *labels)), state.key
+            key = StateKey(game, "/".join((decision.kind, *labels)), state.key)
             prompts.append(MappedPrompt(episode_index, decision.turn_index, key, abstract_actions))
     return prompts
 
 
 def score_replies(
-    prompts: Sequence[MappedPrompt], space: LatentSpace, prefer: Prefer, floor: float
+    prompts: Sequence[MappedPrompt], space: LatentSpace, prefer: ScoreKind, floor: float
 ) -> tuple[list[list[float | None]], dict[str, float]]:
-    """Return (scores of the replies to each prompt, metrics)."""
-    counts_by_state: dict[tuple[str, str, str], Counter[int]] = {}
-    counts_by_pool: dict[str, Counter[int]] = {}
+    """Return (scores of the replies to each prompt, metrics).
+
+    The options ``prefer`` and ``floor`` of the plug-in ``latent_space`` define the scores.
+    """
+    counts_by_state: dict[StateKey, Counter[int]] = {}
+    counts_by_action_set: dict[str, Counter[int]] = {}
     for prompt in prompts:
         counts_by_state.setdefault(prompt.state, Counter()).update(prompt.actions)
-        counts_by_pool.setdefault(prompt.state[1], Counter()).update(prompt.actions)
-    values: dict[tuple[str, str, str], dict[int, float]] = {}
+        counts_by_action_set.setdefault(prompt.state.action_set, Counter()).update(prompt.actions)
+    values: dict[StateKey, dict[int, float]] = {}
     distances = []
     for state, counts in counts_by_state.items():
-        game, kind, key = state
-        target = _with_floor(space.strategies[game][key], floor)
-        num_clusters, pool_counts = len(target) - 1, counts_by_pool[kind]
+        target = _with_floor(space.strategies[state.game][state.info_state], floor)
+        k, set_counts = len(target) - 1, counts_by_action_set[state.action_set]
         shares = {
-            action: (counts[action] + num_clusters * pool_counts[action] / pool_counts.total())
-            / (counts.total() + num_clusters)
+            action: (counts[action] + k * set_counts[action] / set_counts.total())
+            / (counts.total() + k)
             for action in target
         }
         distances.append(sum(abs(target[action] - shares[action]) for action in target) / 2)
@@ -203,7 +213,8 @@ def score_replies(
     if not prompts:
         return scores, {}
     num_uniform = sum(
-        _is_uniform(space.strategies[prompt.state[0]][prompt.state[2]]) for prompt in prompts
+        _is_uniform(space.strategies[prompt.state.game][prompt.state.info_state])
+        for prompt in prompts
     )
     return scores, {"apart": sum(distances) / len(distances), "even": num_uniform / len(prompts)}
 

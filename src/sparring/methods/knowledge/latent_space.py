@@ -10,7 +10,8 @@ With u(a) the payoff of action a,
     R(I, a) <- R(I, a) + t (u(a) - sum over b of sigma(I, b) u(b))
     sigma(I, a) = max(R(I, a), 0) / sum over b of max(R(I, b), 0),   uniform where none is above 0
 
-The episode itself continues with an action of (1 - EXPLORE) sigma + EXPLORE uniform. The result is
+In the episode itself, the learning seat draws its action from (1 - EXPLORE) sigma + EXPLORE
+uniform. The result is
 the mean of sigma over the other seats' visits, weighted by t (external sampling: Lanctot et al.,
 2009; linear weights: Brown and Sandholm, 2019).
 
@@ -51,7 +52,7 @@ from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest
 from sparring.methods.knowledge.decision_nodes import (
     DecisionNode,
     EmpiricalPolicy,
-    Prefer,
+    ScoreKind,
     empirical_policy,
     map_decisions,
     map_replies,
@@ -85,7 +86,7 @@ class _StateRow:
     regrets: FloatArray
     strategy_sums: FloatArray  # weighted sums of the strategies, whose mean is the result
     log_empirical: FloatArray  # log q
-    in_result: bool  # whether the solver returns this state's strategy
+    is_in_result: bool  # whether the solver returns this state's strategy
     weight: float = 0.0  # weight of the regrets: T
     current_strategy: _MixedStrategy | None = None  # computed on demand
 
@@ -180,7 +181,7 @@ class MonteCarloSolver:
         return {
             key: [float(share) for share in row.strategy_sums / row.strategy_sums.sum()]
             for key, row in self.rows.items()
-            if row.in_result and row.strategy_sums.any()
+            if row.is_in_result and row.strategy_sums.any()
         }
 
     def _learn(self, seat: int, step: int) -> None:
@@ -270,7 +271,7 @@ class MonteCarloSolver:
                 regrets=np.zeros(len(labels)),
                 strategy_sums=np.zeros(len(labels)),
                 log_empirical=np.log(self.empirical.shares(kind, state.key, labels)),
-                in_result=self.actions or kind in self.game.statements,
+                is_in_result=self.actions or kind in self.game.statements,
             )
         return row
 
@@ -289,7 +290,7 @@ def latent_space(
     kinds: Mapping[str, int] | None = None,
     every: Annotated[int, Field(ge=1)] = 20,
     iterations: Annotated[int, Field(ge=1)] = 3,
-    prefer: Prefer = "ratio",
+    prefer: ScoreKind = "ratio",
     floor: Annotated[float, Field(gt=0, le=0.5)] = 0.01,
     actions: bool = False,
     solver: Solver = "whole",
@@ -320,8 +321,8 @@ def latent_space(
         q(c | s) = (n(s, c) + k q(c)) / (n(s) + k)
 
     n(s, c) is the number of replies of cluster c in s, and q(c) the cluster's share of all replies
-    of the kind (without a kind, of all decisions with the same list of actions). Illegal replies
-    form one more cluster, with sigma' = floor / k.
+    of the kind. If actions have no kind, q(c) is the share in all decisions with the same list of
+    actions. Illegal replies form one more cluster, with sigma' = floor / k.
     With "ratio", unchanged credit and soft labels, the minimum of the loss gives every cluster the
     probability sigma', and statements within a cluster keep their shares.
     The sign: a reply scores higher if the equilibrium plays its cluster more. The paper's text
@@ -348,17 +349,18 @@ def latent_space(
     Args:
         clusters: clusters of each kind in the first iteration, 1 to 64. Default 3.
         growth: additional clusters in each further iteration, 0 to 16. Default 1.
-        kinds: kind of action -> clusters in the first iteration, in place of ``clusters``.
+        kinds: number of clusters in the first iteration by kind of action, in place of
+            ``clusters``.
         every: steps of an iteration, at least 1. Default 20.
         iterations: number of iterations; the last one stays. Default 3.
         prefer: score of a reply: "ratio" (default) or "probability", see above.
         floor: total probability that all clusters share evenly, above 0, at most 0.5. Default 0.01.
-            So the target keeps clusters possible that the solution never plays.
-        actions: whether to judge decisions that are not statements too, each action as one
+            So clusters that the solution never plays stay possible.
+        actions: whether also to judge decisions that are not statements, with each action as one
             cluster. Default false, as in the paper: these decisions are not trained.
         solver: "whole" (default): CFR+ on the whole tree of the abstracted game. "sampled":
             sampled episodes, for games whose tree is too large or cannot be listed.
-        cfr_steps: steps of the solver; with "sampled" episodes per seat. Default 1000.
+        cfr_steps: steps of the solver; with "sampled", one episode per seat and step. Default 1000.
         depth: with "sampled", number of consecutive decisions of a seat at which all actions are
             tried, 1 (default) to 16; later decisions are sampled.
         gists: with "sampled", whether a seat's state is a gist, a short summary of what the seat
@@ -406,7 +408,7 @@ def latent_space(
     if is_new_iteration:
         space = _with_strategies(request, nodes, space, solver_options)
         state = {"iteration": iteration, "space": space.to_json()}
-        state_iteration, space = LatentSpace.from_state(state, embed)  # as a checkpoint has it
+        state_iteration, space = LatentSpace.from_state(state, embed)  # equal to a restored space
     prompts = map_replies(nodes, space)
     scores, metrics = score_replies(prompts, space, prefer, floor)
     scores_by_turn: list[dict[int, list[float | None]]] = [{} for _ in request.episodes]
@@ -440,7 +442,7 @@ class SolverOptions:
         stream: Stream,
         empirical: EmpiricalPolicy,
     ) -> dict[str, list[float]]:
-        """Return the strategy of the abstracted game."""
+        """Solve the abstracted game, and return the probabilities of actions by state."""
         if self.solver == "whole":
             return solve_exactly(game, kinds, self.steps, actions=self.actions)
         abstracted_game = abstract_game(game, kinds)
@@ -497,16 +499,16 @@ def _with_clusters(
     statements: dict[str, Counter[str]] = {}
     for decision in (decision for decision in chain(*decisions) if decision.kind):
         statements.setdefault(decision.kind, Counter()).update(
-            pattern(line, space.player_names) for line in decision.actions if line is not None
+            pattern(text, space.player_names) for text in decision.actions if text is not None
         )
     stream = request.stream.child("clusters")
     old_kinds = earlier_space.kinds if earlier_space is not None else {}
     clusters = {
         kind: cluster_statements(
-            lines, cluster_counts[kind], old_kinds.get(kind), space, stream.child(kind)
+            counts, cluster_counts[kind], old_kinds.get(kind), space, stream.child(kind)
         )
-        for kind, lines in sorted(statements.items())
-        if lines or kind in old_kinds
+        for kind, counts in sorted(statements.items())
+        if counts or kind in old_kinds
     }
     return replace(space, kinds={**old_kinds, **clusters})
 

@@ -31,7 +31,7 @@ MAX_HISTORIES = 500_000  # largest number of histories of a game that is solved 
 SUM_TOLERANCE = 1e-6
 
 Strategy = Mapping[str, Sequence[float]]
-"""Information state -> probability of each cluster of the kind that is due there."""
+"""Probabilities by information state: one per label of the state's actions, such as a cluster."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,13 +65,13 @@ class LatentSpace:
     kinds: Mapping[str, StatementClusters] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
-    def embed_texts(self, lines: Sequence[str]) -> FloatArray:
+    def embed_texts(self, statements: Sequence[str]) -> FloatArray:
         """Return statements as vectors, with "@" for names and "#" for numbers, [n, d]."""
         names = name_pattern(self.names)
-        vectors: FloatArray = self.embedding([mask_text(line, names) for line in lines])
+        vectors: FloatArray = self.embedding([mask_text(text, names) for text in statements])
         return vectors
 
-    def nearest_sentences(self, kind: str, lines: Sequence[str]) -> list[str | None]:
+    def nearest_sentences(self, kind: str, statements: Sequence[str]) -> list[str | None]:
         """Return the sentence of the nearest cluster for each statement of a known kind.
 
         The sentence names the player that the statement names. A statement without a name belongs
@@ -80,14 +80,15 @@ class LatentSpace:
         Returns:
             The sentences; None for a statement without a name if every sentence has one.
         """
-        if not lines:
+        if not statements:
             return []
-        clusters, patterns = self.kinds[kind], [pattern(line, self.player_names) for line in lines]
+        clusters = self.kinds[kind]
+        patterns = [pattern(statement, self.player_names) for statement in statements]
         distances = squared_distances(self.embed_texts(patterns), clusters.centres)
         if not self.player_names:
             return [clusters.sentences[cluster] for cluster in distances.argmin(axis=1)]
         has_name = np.array([NAME in sentence for sentence in clusters.sentences])
-        first_names = [first_player_name(line, self.player_names) for line in lines]
+        first_names = [first_player_name(statement, self.player_names) for statement in statements]
         distances[np.array([name is None for name in first_names])[:, None] & has_name] = np.inf
         sentences = [
             clusters.sentences[cluster] if np.isfinite(distances[row, cluster]) else None
@@ -151,8 +152,8 @@ def _validate(space: LatentSpace) -> None:
         if kind.centres.ndim != 2 or not 0 < len(kind.centres) == len(kind.sentences):
             raise ValueError(f"{name} does not have one sentence for each of its clusters")
     for strategy in space.strategies.values():
-        for key, row in strategy.items():
-            if not row or min(row) < 0 or abs(sum(row) - 1.0) > SUM_TOLERANCE:
+        for key, shares in strategy.items():
+            if not shares or min(shares) < 0 or abs(sum(shares) - 1.0) > SUM_TOLERANCE:
                 raise ValueError(f"the strategy of {key!r} is not a probability distribution")
 
 
@@ -168,8 +169,8 @@ def cluster_statements(
     Args:
         statements: count of each statement.
         k: number of clusters.
-        earlier_clusters: clusters of the previous iteration. Each of their sentences counts once
-            more, and clusters near earlier ones keep their numbers.
+        earlier_clusters: clusters of the previous iteration. Their sentences are added to the
+            statements, with count 1. New clusters near earlier ones get the earlier numbers.
         space: the latent space, which embeds statements.
         stream: draws the initial centres.
     """
@@ -228,8 +229,8 @@ def solve_exactly(
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     strategy: dict[str, list[float]] = {}
-    for (_, key), node, shares in zip(tree.index_of, tree.examples, policy, strict=True):
+    for (_, key), node, probabilities in zip(tree.index_of, tree.examples, policy, strict=True):
         history: Any = node
         if actions or kind_of(game, history.play.inner, history.seat) in kinds:
-            strategy[key] = [float(share) for share in shares]
+            strategy[key] = [float(probability) for probability in probabilities]
     return strategy

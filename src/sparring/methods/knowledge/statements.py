@@ -78,9 +78,9 @@ def _replace_names(texts: tuple[str, ...], labels: tuple[tuple[str, str], ...]) 
 
 
 SentenceOf = Callable[[str, str], str | None]
-"""Kind of action and statement -> the sentence of its cluster, or None without a cluster."""
+"""Function of (kind of action, statement): the sentence of its cluster; None without a cluster."""
 
-OTHERS = "someone"  # replaces the names of all players in a statement except the first
+OTHERS = "someone"  # replaces every player's name in a statement, except the first name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,26 +133,26 @@ def judged_decisions(
     return decisions
 
 
-def pattern(line: str, player_names: tuple[str, ...]) -> str:
+def pattern(statement: str, player_names: tuple[str, ...]) -> str:
     """Return a statement with placeholders for the names of players.
 
     "@" replaces the name of the first player in the statement, and "someone" all other names.
 
     Args:
-        line: the statement.
+        statement: the statement with names.
         player_names: names of players, in lower case.
     """
     names = name_pattern(player_names, re.IGNORECASE)
     if names is None:
-        return line
-    first_name, text = first_player_name(line, player_names), line.replace(NAME, " at ")
+        return statement
+    first_name, text = first_player_name(statement, player_names), statement.replace(NAME, " at ")
     return names.sub(lambda match: NAME if match[0].lower() == first_name else OTHERS, text)
 
 
-def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
+def first_player_name(statement: str, player_names: tuple[str, ...]) -> str | None:
     """Return the player that a statement names first, in lower case, or None."""
     names = name_pattern(player_names, re.IGNORECASE)
-    match = names.search(line) if names is not None else None
+    match = names.search(statement) if names is not None else None
     return match[0].lower() if match else None
 
 

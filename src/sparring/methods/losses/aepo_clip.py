@@ -25,8 +25,7 @@ def aepo_clip(
 ) -> LossTerm:
     """Bound the ratio of good tokens but keep their gradient, and favour uncertain tokens.
 
-    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
-    it.
+    What: ``ppo_clip`` whose upper clip does not remove a token's gradient, but bounds its size.
     When to use: agents with tools, if a clip stops learning from uncertain tokens too early.
     Mathematics:
         A' = A max(0, 1 + entropy_gain z(H))
@@ -61,14 +60,14 @@ def aepo_clip(
     is_bounded = (advantages > 0) & (ratio > 1.0 + clip_high)
     is_clipped = (advantages < 0) & (ratio < 1.0 - clip_low)
     # exp of a zero difference: rho / sg(rho) with a gradient that survives the clamp of log-ratios
-    bounded_ratio = torch.where(
+    surrogate = torch.where(
         is_bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
-    bounded_ratio = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
+    surrogate = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), surrogate)
     clip_fraction, bounded_fraction = is_clipped.float().mean(), is_bounded.float().mean()
     fractions = {"clip_fraction": clip_fraction, "bounded_fraction": bounded_fraction}
     return LossTerm(
-        values=-bounded_ratio * advantages,
+        values=-surrogate * advantages,
         weighted=True,
         metrics={**ratio_metrics(ratio, log_of_ratio), **fractions},
     )

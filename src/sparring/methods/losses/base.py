@@ -20,7 +20,7 @@ from sparring.config.policies import Reduction
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray, IntArray
 
-BASE_NEEDS = {  # what NEEDS may name, besides features
+BASE_NEEDS = {  # names for NEEDS, besides those of features, each with what the loss then gets
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
     "reference_logprobs": "log-probabilities of the initial policy",
@@ -71,7 +71,7 @@ class LossBatch:
     sequence_weight: Tensor | None = None  # [S], with the reduction "agent_mean"
     entropy: Tensor | None = None  # [M] of the distribution at each token, nats
     reference_logprobs: Tensor | None = None  # [M]
-    # [M] each, of the slot ``features``, by name
+    # outputs of the plug-ins of ``features`` by name, [M] each
     features: Mapping[str, Tensor] = field(default_factory=dict)
     # divergences "forward" and "reverse", [M] each, with NEEDS "legal_replies"
     legal: Mapping[str, Tensor] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class LossTerm:
 
 
 def check_output(loss: BoundPlugin, term: Any, *batch: Any) -> None:
-    """Check that a loss has returned a LossTerm, after every call.
+    """Check that the output of a loss is a LossTerm; called after every call of the loss.
 
     Raises:
         PluginError: the output is not a LossTerm.
@@ -217,7 +217,7 @@ def reduce(
     counts = torch.bincount(sequence, minlength=num_sequences).clamp(min=1).to(per_token.dtype)
     means = per_token / counts[sequence]
     if reduction == "agent_mean":
-        assert weight is not None, "agent_mean weighs sequences"
+        assert weight is not None, "agent_mean needs the weight of each sequence"
         means = means * weight.to(means)[sequence]
     return means.sum() / num_sequences
 
@@ -226,8 +226,8 @@ def agent_weights(episode: IntArray) -> FloatArray:
     """Return the weight of each of S sequences in "agent_mean", S / (E N), of mean 1, [S].
 
     Args:
-        episode: episode of each sequence, [S]; E is the number of episodes, and N the number of
-            sequences in the sequence's episode.
+        episode: episode of each sequence, [S]. E is the number of episodes, and N the number of
+            sequences of one episode.
     """
     _, episode_ids, counts = np.unique(episode, return_inverse=True, return_counts=True)
     weights: FloatArray = len(episode) / (len(counts) * counts[episode_ids].astype(np.float64))

@@ -20,8 +20,7 @@ def cispo(
     """Clip the importance weight, not the update, so that every token keeps a gradient.
 
     What: REINFORCE weighted by the clipped ratio. The weight carries no gradient.
-    When to use: several updates per step when rare but decisive tokens must not be dropped by a
-    clip.
+    When to use: several updates per step, if a clip must not drop rare but decisive tokens.
     Mathematics:
         L_t = -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi
     with rho = pi / pi_old; sg stops the gradient.
@@ -36,7 +35,7 @@ def cispo(
         clip_low: how far the weight may fall below 1, in [0, 1]. The default 1 is no lower bound,
             as in the paper.
         clip_high: how far the weight may rise above 1, at least 0. The paper names no number; the
-            default 0.2 is verl's. A very large value gives, with clip_low 1, the exact off-policy
+            default 0.2 is verl's. With clip_low 1, a very large value gives the exact off-policy
             gradient.
     """
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs).detach()

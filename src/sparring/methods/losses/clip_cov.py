@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from sparring.methods.losses.base import LossBatch, LossTerm, clip_loss, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import covariance, whole_minibatch
+from sparring.methods.losses.minibatch import covariance_terms, whole_minibatch
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -33,22 +33,21 @@ def clip_cov(
     When to use: when the entropy collapses early and training then stops making progress.
     Mathematics:
         cov_t = (A_t - mean A)(log pi_t - mean log pi)
-    with means over the minibatch. Candidates are the tokens with lower < cov < upper that PPO's
-    clip does not cut. The loss is 0 for
+    with means over the minibatch. Candidates are the tokens with lower < cov < upper whose ratio
+    PPO's clip leaves unchanged. The loss is 0 for
         max(1, floor(share M'))
     random candidates.
     Shapes: [M] -> [M].
     Pitfalls: ``lower`` and ``upper`` are compared with unscaled covariances. With small advantages
     no covariance reaches 1, and the loss is ``ppo_clip``; watch chosen_fraction. The mean of the
     loss still counts the masked tokens.
-    Metrics: as ``ppo_clip``, and chosen_fraction (masked tokens), covariance_max (over the
-    minibatch).
+    Metrics: as ``ppo_clip``, chosen_fraction (masked tokens), covariance_max (in the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
-        share: share of the minibatch's tokens that lose their gradient, in [0, 1]. Above 0 it is at
-            least one token, if there is a candidate. 0 is ``ppo_clip``. Preset ``spear`` has 0.02.
+        share: share of the minibatch's tokens that lose their gradient, in [0, 1]. Above 0, at
+            least one candidate loses it. 0 is ``ppo_clip``. Preset ``spear`` has 0.02.
         lower: only tokens with a covariance above this are candidates. The unit is that of an
             advantage times nats.
         upper: only tokens with a covariance below this are candidates. Preset ``spear`` has 40.
@@ -56,7 +55,7 @@ def clip_cov(
         clip_high: width of PPO's clip above ratio 1, at least 0.
     """
     minibatch, index = whole_minibatch(batch)
-    covariances = covariance(minibatch)
+    covariances = covariance_terms(minibatch)
     minibatch_ratio = log_ratio(minibatch.logprobs, minibatch.old_logprobs).exp()
     is_clipped_by_ppo = clip_loss(minibatch_ratio, minibatch.advantages, clip_low, clip_high)[1]
     is_candidate = (covariances > lower) & (covariances < upper) & ~is_clipped_by_ppo

@@ -64,8 +64,8 @@ def dpo(
     better, worse, weight = preference_pairs(minibatch, pairs)
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(logprobs - reference, minibatch)
-        return beta * (gain[better] - gain[worse])
+        sums = trajectory_sums(logprobs - reference, minibatch)
+        return beta * (sums[better] - sums[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
         margin = margins(logprobs)

@@ -36,7 +36,7 @@ def etr(
     Pitfalls:
         - This is our reading of the abstract, which allows any two non-decreasing functions;
           it is not a reproduction.
-        - Without scaled advantages the first factor is always at its limit, or never near it.
+        - If advantages are not standardised, the first factor may always or never be at its limit.
         - p counts the minibatch's trajectories only.
         - With both gains 0 the loss is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).
@@ -50,8 +50,7 @@ def etr(
             ignores the advantage.
         group_gain: how much the widths grow, as a share, where half of the group succeeds; at least
             0. 0 ignores the group.
-        success_above: a trajectory is a success if its return is above this, in units of returns.
-            Default 0.
+        success_above: return above which a trajectory is a success, in units of returns.
     """
     minibatch, index = whole_minibatch(batch)
     success_rate = group_mean(

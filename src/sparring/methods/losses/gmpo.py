@@ -28,8 +28,7 @@ def gmpo(
     """Clip each token's ratio and weigh the segment by their geometric mean.
 
     What: a geometric mean replaces GRPO's arithmetic mean of token ratios. Outliers change it less.
-    When to use: when single tokens with extreme ratios disturb training, and a clip per token is
-    still wanted.
+    When to use: if extreme ratios of single tokens disturb training; with a clip per token.
     Mathematics:
         l_t = log pi - log pi_old
         c_t = sign(A) min(sign(A) l_t, sign(A) clip(l_t, -clip_low, clip_high))

@@ -60,8 +60,7 @@ def gspo(
             exponent is their sum, and s is the segment's true ratio.
         clip_low: width of the clip below ratio 1, at least 0. The default 0.0003 fits mean
             log-ratios of long sequences; widen it for replies of a few tokens.
-        clip_high: width of the clip above ratio 1, at least 0. Default 0.0004; widen it as
-            ``clip_low``.
+        clip_high: width of the clip above ratio 1, at least 0; widen it like ``clip_low``.
     """
     segment = segment_indices(batch, level)
     mean_or_sum = segment_mean if length_normalised else segment_sum

@@ -22,7 +22,7 @@ NEEDS = {"whole", "entropy"}
 CORRECTS = True
 
 Width = Annotated[float, Field(ge=0)]
-Gain = Annotated[float, Field(ge=0, le=1)]
+EntropyEffect = Annotated[float, Field(ge=0, le=1)]
 
 
 def hapo_clip(
@@ -30,8 +30,8 @@ def hapo_clip(
     *,
     clip_low: Width = 0.2,
     clip_high: Width = 0.2,
-    alpha: Gain = 1.0,
-    beta: Gain = 1.0,
+    alpha: EntropyEffect = 1.0,
+    beta: EntropyEffect = 1.0,
     pivot: Annotated[float, Field(ge=0, le=1)] = 0.8,
     dual_clip: Annotated[float, Field(gt=1)] | None = 10.0,
 ) -> LossTerm:
@@ -42,13 +42,13 @@ def hapo_clip(
     Mathematics:
         e = log H - quantile(log H, pivot)
         h = e / max e above the pivot and e / |min e| below it, in [-1, 1]
-    The clip and the advantage A are then
+    One width of the clip changes with h:
         h > 0:    clip_high (1 + alpha h)
         h <= 0:   clip_low (1 - alpha h)
-        A (1 + beta h)
-    With these widths, the advantage changes for h > 0 only where the ratio is outside
+    With these widths, the advantage A is multiplied by 1 + beta h where h > 0 and the ratio is
+    outside, or h <= 0 and the ratio is inside
         (1 - clip_low / 2, 1 + clip_high / 2)
-    and for h <= 0 only where it is inside. The loss is ``ppo_clip`` with ``dual_clip``.
+    The loss is ``ppo_clip`` with ``dual_clip``.
     Shapes: [M] -> [M].
     Pitfalls:
         - The authors' code divides by the negative minimum, so its h is never negative; this loss
@@ -57,15 +57,15 @@ def hapo_clip(
           are not included.
         - With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
-    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and the authors' code for
-    the numbers.
+    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025. The defaults are those of
+    the authors' code.
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
-        clip_low: width of the clip below ratio 1, at least 0. Tokens with h < 0 get up to 1 + alpha
-            times as much.
-        clip_high: width of the clip above ratio 1, at least 0. Tokens with h > 0 get up to 1 +
-            alpha times as much.
+        clip_low: width of the clip below ratio 1, at least 0. For tokens with h < 0 the width is up
+            to 1 + alpha times as large.
+        clip_high: width of the clip above ratio 1, at least 0. For tokens with h > 0 the width is
+            up to 1 + alpha times as large.
         alpha: effect of entropy on the widths, in [0, 1]. 0 leaves them unchanged.
         beta: effect of entropy on the advantage, in [0, 1]. 0 leaves it unchanged. 1 (default)
             gives the most certain token the advantage 0.

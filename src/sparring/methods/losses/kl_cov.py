@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import covariance, whole_minibatch
+from sparring.methods.losses.minibatch import covariance_terms, whole_minibatch
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -41,14 +41,14 @@ def kl_cov(
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
-        share: share of the minibatch's tokens that are penalised, in [0, 1]. Above 0 it is at least
-            one token, if one has a positive covariance. 0 leaves the unclipped surrogate.
+        share: share of the minibatch's tokens that are penalised, in [0, 1]. Above 0, at least one
+            token of positive covariance is penalised. 0 leaves the unclipped surrogate.
         coefficient: weight of the penalty, per nat of log-ratio, at least 0. 0 leaves the unclipped
             surrogate. The default 1 is that of the paper and the authors' code; the authors'
             configuration has 0.1.
     """
     minibatch, index = whole_minibatch(batch)
-    covariances = covariance(minibatch)
+    covariances = covariance_terms(minibatch)
     num_chosen = max(1, int(share * len(covariances))) if share else 0
     top_tokens = covariances.argsort(descending=True, stable=True)[:num_chosen]
     is_chosen = (

@@ -20,8 +20,7 @@ def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3")
         k1 = -d
         k2 = d^2 / 2
         k3 = exp(d) - d - 1
-    On samples of pi, k1 estimates KL(pi || pi_ref) without bias, and so does k3 if it is not
-    clamped.
+    On samples of pi, k1 and the unclamped k3 estimate KL(pi || pi_ref) without bias.
     Shapes: [M] -> [M].
     Pitfalls:
         - As losses on samples of pi, the three have different gradients: k1 has mean 0 and only

@@ -31,10 +31,10 @@ def kto(
 ) -> LossTerm:
     """Make good episodes more likely and bad ones less likely, relative to the policy's mean drift.
 
-    What: one episode at a time, a value function in which larger gains and losses count less and
-    less. The loss reads no pairs and no advantages.
-    When to use: outcomes that are good or bad, groups without pairs, many more episodes of one kind
-    than of the other.
+    What: every episode counts alone, through a sigmoid that saturates for large gains and losses.
+    The loss reads no pairs and no advantages.
+    When to use: if outcomes are only good or bad, if groups have no pairs, or if one kind of
+    outcome is much more frequent than the other.
     Mathematics:
         S = sum over a trajectory's tokens of log pi - log pi_ref
         z = max(0, mean of S over the minibatch), without gradient
@@ -51,12 +51,10 @@ def kto(
     Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
-        beta: factor of S - z inside the sigmoid, above 0. With a larger beta the loss saturates
-            sooner.
+        beta: factor of S - z in the sigmoid, above 0. A larger beta saturates the loss sooner.
         desirable: threshold on the return. "above_group_mean" (default): the mean of the group.
             "positive": 0. Trajectories above are good, those below are bad, ties do not count.
-        desirable_weight: weight of good trajectories, at least 0. The two weights balance the
-            kinds.
+        desirable_weight: weight of good trajectories, at least 0; the two weights balance both.
         undesirable_weight: weight of bad trajectories, at least 0.
     """
     minibatch, _ = whole_minibatch(batch)
@@ -65,24 +63,24 @@ def kto(
     threshold = torch.zeros_like(minibatch.outcome)
     if desirable == "above_group_mean":
         threshold = group_mean(minibatch.outcome, minibatch)
-    # means of equal outcomes may differ from them by rounding
-    margin = 1e-9 * (1.0 + minibatch.outcome.abs().max())
-    is_desirable = minibatch.outcome > threshold + margin
-    is_undesirable = minibatch.outcome < threshold - margin
+    # the mean of equal outcomes may differ from these outcomes by rounding
+    tolerance = 1e-9 * (1.0 + minibatch.outcome.abs().max())
+    is_desirable = minibatch.outcome > threshold + tolerance
+    is_undesirable = minibatch.outcome < threshold - tolerance
     weight = desirable_weight * is_desirable + undesirable_weight * is_undesirable
-    num_judged = (is_desirable | is_undesirable).sum().clamp(min=1)
-    ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
-    baseline = ratios.mean().clamp(min=0.0)
+    num_counted = (is_desirable | is_undesirable).sum().clamp(min=1)
+    current_sums = trajectory_sums(minibatch.logprobs - reference, minibatch)
+    baseline = current_sums.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(logprobs - reference, minibatch)
-        distance = torch.where(is_desirable, gain - baseline, baseline - gain)
-        return (weight * torch.sigmoid(-beta * distance)).sum() / num_judged
+        sums = trajectory_sums(logprobs - reference, minibatch)
+        distance = torch.where(is_desirable, sums - baseline, baseline - sums)
+        return (weight * torch.sigmoid(-beta * distance)).sum() / num_counted
 
     masks = is_desirable, is_undesirable
-    means = [(ratios * mask).sum() / mask.sum().clamp(min=1) for mask in masks]
+    means = [(current_sums * mask).sum() / mask.sum().clamp(min=1) for mask in masks]
     metrics: dict[str, Tensor | float] = {
-        "desirable_fraction": is_desirable.sum() / num_judged,
+        "desirable_fraction": is_desirable.sum() / num_counted,
         "baseline": baseline,
         "margin": means[0] - means[1],
     }

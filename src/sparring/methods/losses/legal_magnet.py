@@ -14,8 +14,7 @@ def legal_magnet(
 ) -> LossTerm:
     """Penalise the divergence of the policy from a uniform legal reply, at each sampled token.
 
-    What: a pull towards a mixed strategy, never towards illegal replies. The gradient does not
-    vanish.
+    What: a pull towards a mixed strategy of legal replies. The gradient does not vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
     bonus over the whole vocabulary pays for illegal replies. The gradients of the bonus and of the
     return go to 0 with the probability of an action, so the policy cannot relearn that action. This

@@ -26,7 +26,7 @@ def log_ratio_clip(
     much. PPO's clip drops tokens in one direction only: a token that has become unlikely still
     counts there if its advantage is positive.
     When to use: with another engine or stale weights, whose log-probabilities differ in both
-    directions; with group advantages without deviation, such as ``gpg``.
+    directions; with group advantages that no deviation divides, such as those of ``gpg``.
     Mathematics:
         x_t = log pi(a_t) - log pi_old(a_t)
         L_t = -exp(clip(x_t, low, high)) A + tau x_t^2
@@ -52,11 +52,11 @@ def log_ratio_clip(
             "divided".
         form: role of tau, "penalty" (default) or "divided".
     """
-    x = log_ratio(batch.logprobs, batch.old_logprobs)
-    clipped_log_ratio = x.clamp(low, high)
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    clipped_log_ratio = log_of_ratio.clamp(low, high)
     values = -clipped_log_ratio.exp() * batch.advantages
-    values = values + tau * x.square() if form == "penalty" else values / tau
-    log_of_ratio = x.detach()
+    values = values + tau * log_of_ratio.square() if form == "penalty" else values / tau
+    log_of_ratio = log_of_ratio.detach()
     is_below, is_above = log_of_ratio < low, log_of_ratio > high
     metrics = {
         **ratio_metrics(log_of_ratio.exp(), log_of_ratio),

@@ -44,8 +44,7 @@ def magnetic_mirror_descent(
     Args:
         magnet: weight of the divergence from the reference policy, at least 0. For a uniform magnet
             set it to 0 and add ``entropy_bonus`` with that weight: the two differ by a constant.
-        proximity: weight of the divergence from the policy before the step, 1 / step size; at least
-            0.
+        proximity: weight of the divergence from the policy before the step, at least 0.
     """
     assert batch.reference_logprobs is not None
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)

@@ -21,9 +21,9 @@ def masked_is(
 ) -> LossTerm:
     """Drop tokens whose probability under the learner is too far from the sampler's.
 
-    What: factors 0 and 1 for every policy loss: a hard mask, where ``truncated_is`` has a cap.
-    When to use: with an external engine or stale samples, when single tokens disagree strongly;
-    alone or combined with ``truncated_is``.
+    What: factors 0 and 1 for every policy loss; ``truncated_is`` caps the ratio instead.
+    When to use: with an external engine or stale samples, if the two probabilities of some tokens
+    differ strongly; alone or combined with ``truncated_is``.
     Mathematics:
         r_t = pi_old(a_t) / pi_sampler(a_t)
         w_t = 1 if low <= r_t <= high, else 0

@@ -1,7 +1,7 @@
 """Functions for losses over a whole minibatch: scores of tokens, and pairs of trajectories.
 
-Legend: M sampled tokens of a forward pass; M' of the whole minibatch; G its trajectories; P pairs
-of trajectories.
+Legend: M sampled tokens of a forward pass; M' sampled tokens of the whole minibatch; G trajectories
+and T turns of the minibatch; P pairs of trajectories.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def whole_minibatch(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
     return batch.whole, batch.index
 
 
-def covariance(minibatch: WholeMinibatch) -> Tensor:
+def covariance_terms(minibatch: WholeMinibatch) -> Tensor:
     """Return (A - mean A)(log pi - mean log pi) of every token of the minibatch, [M']."""
     advantages, logprobs = minibatch.advantages, minibatch.logprobs
     return (advantages - advantages.mean()) * (logprobs - logprobs.mean())
@@ -120,10 +120,10 @@ def pair_metrics(
 
 
 def turns_of(minibatch: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (turn of each token [M'], prompt of each turn, mean advantage of each turn, [T])."""
-    assert minibatch.prompt is not None, "the learner numbers the prompts"
-    pairs = torch.stack((minibatch.trajectory, minibatch.turn_index), dim=1)
-    _, turn, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
+    """Return (turn of each token [M'], prompt of each turn [T], its mean advantage [T])."""
+    assert minibatch.prompt is not None, "the learner must set minibatch.prompt"
+    turn_keys = torch.stack((minibatch.trajectory, minibatch.turn_index), dim=1)
+    _, turn, counts = torch.unique(turn_keys, dim=0, return_inverse=True, return_counts=True)
     prompt = torch.zeros_like(counts).scatter_(0, turn, minibatch.prompt)
     sums = minibatch.advantages.new_zeros(len(counts)).index_add(0, turn, minibatch.advantages)
     return turn, prompt, sums / counts
@@ -142,6 +142,7 @@ def token_losses(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tenso
     minibatch, index = whole_minibatch(batch)
     with torch.enable_grad():
         logprobs = minibatch.logprobs.detach().requires_grad_(True)
+        # the added 0 gives a gradient to a loss that does not depend on logprobs
         loss = loss_of(logprobs) + 0.0 * logprobs.sum()
         (gradient,) = torch.autograd.grad(loss, logprobs)
     share = loss.detach() / len(logprobs)

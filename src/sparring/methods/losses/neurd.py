@@ -39,8 +39,7 @@ def neurd(
         - The published weight has no cap and a very large variance.
     Metrics: held_fraction (tokens whose push was set to 0), weight_mean, centred_logit_max (of the
     absolute value).
-    Reference: Hennes et al., 2020 (neural replicator dynamics); Perolat et al., 2022 (DeepNash) for
-    the threshold.
+    Reference: Hennes et al., 2020; for the threshold: Perolat et al., 2022 (DeepNash).
     Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:

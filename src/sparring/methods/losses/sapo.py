@@ -30,8 +30,8 @@ def sapo(
     with tau = temperature_positive for A > 0 and temperature_negative otherwise. f'(1) = 1: at
     ratio one the gradient is the policy gradient.
     Shapes: [M] -> [M].
-    Pitfalls: unlike a clip, the gate also fades for tokens that should come back to ratio one. The
-    value at ratio one is -2 A / tau, not -A.
+    Pitfalls: unlike a clip, the gate also reduces the gradient of tokens that should come back to
+    ratio one. The value at ratio one is -2 A / tau, not -A.
     Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, and gate_mean (mean gradient factor,
     1 at ratio one).
     Reference: Qwen team, 2025 (soft adaptive policy optimisation).
@@ -41,7 +41,7 @@ def sapo(
         temperature_positive: tau of tokens with a positive advantage, above 0. A higher value fades
             the gradient faster.
         temperature_negative: tau of all other tokens, above 0. The default 1.05 is a little higher
-            than the other, because these updates spread to every other token.
+            than the other, because these updates also change every other token of the vocabulary.
     """
     log_of_ratio, advantages = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages
     ratio = log_of_ratio.exp()

@@ -17,8 +17,8 @@ def self_imitation(
     """Raise the probability of tokens with a positive advantage only.
 
     What: the policy gradient of positive advantages only.
-    When to use: rare successes, above all replayed ones, early in training. A schedule as
-    ``weight`` fades the loss in.
+    When to use: rare successes, above all replayed ones, early in training. With a schedule as
+    ``weight``, the loss can begin at 0 and grow.
     Mathematics:
         L_t = -max(A_t, 0) log pi
     With ``clip_high`` the loss is the clipped surrogate
@@ -28,20 +28,22 @@ def self_imitation(
         - Without another loss, this one lowers the entropy without bound. SPEAR masks tokens of
           high covariance (``clip_cov``, preset ``spear``).
         - SPEAR's weight grows as (1 - cos(pi step / 200)) / 2: write a cosine schedule from 0 to 1.
-        - SPEAR's buffer belongs to selection, and its recalibrated advantages to credit; this loss
-          reads the batch's advantages unchanged.
+        - This loss reads the batch's advantages unchanged. SPEAR's buffer and its recalibrated
+          advantages are not part of this loss.
     Metrics: imitated_fraction (tokens with a positive advantage), ratio_max.
     Reference: Oh et al., 2018 (SIL); SPEAR, 2025.
     Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:
         clip_high: width of the clip above ratio 1, at least 0, as in SPEAR (preset ``spear``: 0.2).
-            null (default): no ratio, as in SIL, whose samples may be of any age.
+            null (default): no ratio, as in SIL; the samples may be much older than the policy.
     """
-    gains = batch.advantages.clamp(min=0.0)
+    positive_advantages = batch.advantages.clamp(min=0.0)
     ratio = log_ratio(batch.logprobs, batch.old_logprobs).exp()
-    values = (
-        -gains * batch.logprobs if clip_high is None else clip_loss(ratio, gains, 1.0, clip_high)[0]
-    )
-    metrics = {"imitated_fraction": (gains > 0).float().mean(), "ratio_max": ratio.detach().max()}
+    if clip_high is None:
+        values = -positive_advantages * batch.logprobs
+    else:
+        values = clip_loss(ratio, positive_advantages, 1.0, clip_high)[0]
+    imitated_fraction = (positive_advantages > 0).float().mean()
+    metrics = {"imitated_fraction": imitated_fraction, "ratio_max": ratio.detach().max()}
     return LossTerm(values=values, weighted=True, metrics=metrics)

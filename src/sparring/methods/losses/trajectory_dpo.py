@@ -47,7 +47,7 @@ def trajectory_dpo(
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
     Pitfalls:
         - A mean per token needs a larger ``beta`` than a sum.
-        - T excludes last turns without tokens in the minibatch.
+        - T does not count last turns that have no tokens in the minibatch.
         - Groups of one episode and groups of equal outcomes contribute no pair.
         - With ``length_normalised`` false and no ``discount`` this is ``dpo``.
     Metrics: pairs, accuracy, margin as ``dpo``.
@@ -72,8 +72,8 @@ def trajectory_dpo(
     factor = _factors(minibatch, length_normalised, discount)
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(factor * (logprobs - reference), minibatch)
-        return beta * (gain[better] - gain[worse])
+        sums = trajectory_sums(factor * (logprobs - reference), minibatch)
+        return beta * (sums[better] - sums[worse])
 
     metrics = pair_metrics(margins(minibatch.logprobs), weight)
     values = token_losses(batch, lambda logprobs: -(weight * logsigmoid(margins(logprobs))).sum())

@@ -72,8 +72,8 @@ def turn_dpo(
     Args:
         beta: factor of S_better - S_worse, above 0. With hard labels a larger beta saturates nearer
             to the reference; with soft labels it gives large differences more weight.
-        labels: "hard" (default): the better reply is preferred. "soft": preferred with probability
-            sigmoid(beta (A_better - A_worse)).
+        labels: "hard" (default): the better reply is preferred. "soft": the better reply is
+            preferred with probability sigmoid(beta (A_better - A_worse)).
         pairs: the pairs of a prompt. "best_worst" (default): the best with the worst; each prompt
             has equal weight, which its tied pairs share. "all": every pair, with equal weight.
         reference: "start" (default): the run's initial policy, after its warm-up if there is one.
@@ -86,21 +86,22 @@ def turn_dpo(
         minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
     )
     assert reference_logprobs is not None
-    turn, prompt, value = turns_of(minibatch)
+    turn, prompt, advantage = turns_of(minibatch)
     is_soft = labels == "soft"
-    better, worse, weight = pairs_within(prompt, value, pairs, ties=is_soft)
+    better, worse, weight = pairs_within(prompt, advantage, pairs, ties=is_soft)
     preference = torch.full_like(weight, 1.0 - label_smoothing)
     if is_soft:
-        preference = torch.sigmoid(beta * (value[better] - value[worse]))
+        preference = torch.sigmoid(beta * (advantage[better] - advantage[worse]))
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - reference_logprobs)
-        return beta * (gain[better] - gain[worse])
+        sums = advantage.new_zeros(len(prompt)).index_add(0, turn, logprobs - reference_logprobs)
+        return beta * (sums[better] - sums[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
         margin = margins(logprobs)
         losses = -preference * logsigmoid(margin) - (1.0 - preference) * logsigmoid(-margin)
         return (weight * losses).sum()
 
-    metrics = pair_metrics(margins(minibatch.logprobs), weight, value[better] != value[worse])
+    is_unequal = advantage[better] != advantage[worse]
+    metrics = pair_metrics(margins(minibatch.logprobs), weight, is_unequal)
     return LossTerm(values=token_losses(batch, loss_of), level="sum", metrics=metrics)

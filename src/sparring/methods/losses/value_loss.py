@@ -26,10 +26,10 @@ def value_loss(batch: LossBatch) -> LossTerm:
     """
     assert batch.values is not None and batch.value_targets is not None
     difference = batch.values - batch.value_targets
-    residual, target = difference.detach(), batch.value_targets
-    variance = target.var(unbiased=False).clamp(min=1e-12)
+    error, target = difference.detach(), batch.value_targets
+    target_variance = target.var(unbiased=False).clamp(min=1e-12)
     metrics = {
-        "error": residual.abs().mean(),
-        "explained_variance": 1.0 - residual.var(unbiased=False) / variance,
+        "error": error.abs().mean(),
+        "explained_variance": 1.0 - error.var(unbiased=False) / target_variance,
     }
     return LossTerm(values=0.5 * difference.square(), level="turn", metrics=metrics)

@@ -43,7 +43,7 @@ class Oracle(Protocol):
             streams: one per state, for oracles with random errors; other oracles ignore them.
 
         Raises:
-            OracleError: a state is finished, or of a game that is not covered.
+            OracleError: a state is finished, or its game is not covered.
         """
         ...
 
@@ -69,13 +69,13 @@ def reason_not_judged(oracle: Oracle, game: Environment) -> str:
     return oracle.covers(game) if is_searchable(game) else reason_not_searchable(game)
 
 
-def verdict_of(actions: Sequence[str], solver_result: SolverResult) -> Verdict:
+def verdict_from_solver(actions: Sequence[str], solver_result: SolverResult) -> Verdict:
     """Return a solver's result as the verdict on these legal actions.
 
     Raises:
         ValueError: the number of values, or of entries in ``best``, is not the number of actions.
     """
-    result = verdict(
+    result = make_verdict(
         actions, solver_result.values, certainty=solver_result.certainty, bound=solver_result.bound
     )
     best = result.best
@@ -86,7 +86,7 @@ def verdict_of(actions: Sequence[str], solver_result: SolverResult) -> Verdict:
     return replace(result, best=best, entropy=solver_result.entropy)
 
 
-def verdicts(
+def judge_states(
     oracle: Oracle, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
 ) -> list[Verdict | None]:
     """Call an oracle, check its output, and return its verdicts on these states.
@@ -115,7 +115,7 @@ def verdicts(
     return results
 
 
-def verdict(
+def make_verdict(
     actions: Sequence[str], values: Sequence[float], *, certainty: float = 1.0, bound: float = 0.0
 ) -> Verdict:
     """Return the verdict whose best actions are those of the largest value.
@@ -172,7 +172,7 @@ class CachedOracle:
         ] = {}
         self._game: Searchable | None = None
         self._cache: dict[str, Verdict | None] = {}
-        self._hidden = False
+        self._has_hidden_information = False
 
     @abstractmethod
     def covers(self, game: Searchable) -> str:
@@ -192,11 +192,12 @@ class CachedOracle:
         The key holds the seat with the printed board or, with hidden information, the seat's
         information state.
         """
-        return f"{state.seat}\n{state.game.key(state, state.seat) if self._hidden else state.node}"
+        is_hidden = self._has_hidden_information
+        return f"{state.seat}\n{state.game.key(state, state.seat) if is_hidden else state.node}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts: ``judged`` states, ``abstained`` among them, ``searched`` (not cached)."""
+        """Numbers of states: ``judged``; of these ``abstained``, and ``searched`` (not cached)."""
         return {
             "judged": 0.0,
             "abstained": 0.0,
@@ -214,7 +215,7 @@ class CachedOracle:
             streams: ignored.
 
         Raises:
-            OracleError: a state is finished, waits for chance, or is of a game that is not covered.
+            OracleError: a state is finished or waits for chance, or its game is not covered.
         """
         verdicts: list[Verdict | None] = []
         for _, group in groupby(states, attrgetter("game")):
@@ -224,9 +225,9 @@ class CachedOracle:
         return verdicts
 
     def _judge(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        self.enter(states[0].game)
-        cache, key = self._cache, self.key
-        keys = [key(state) if state.seat >= 0 else self._refuse(state) for state in states]
+        self.select_game(states[0].game)
+        cache, key_of = self._cache, self.key
+        keys = [key_of(state) if state.seat >= 0 else self._raise_error(state) for state in states]
         try:
             return [cache[key] for key in keys]
         except KeyError:
@@ -244,7 +245,7 @@ class CachedOracle:
             cache.update(needed_verdicts)
         cache.update(zip(missing_keys, new_verdicts, strict=True))
 
-    def enter(self, game: Searchable) -> None:
+    def select_game(self, game: Searchable) -> None:
         """Select the game of the next calls; games of equal rules and action names share a cache.
 
         Raises:
@@ -259,13 +260,13 @@ class CachedOracle:
                 raise OracleError(f"Oracle {self.name!r} cannot judge {game.name!r}: {reason}")
             self._caches[rules] = {}
         self._game, self._cache = game, self._caches[rules]
-        self._hidden = has_hidden_information(game)
+        self._has_hidden_information = has_hidden_information(game)
         self.prepare(game)
 
     def prepare(self, game: Searchable) -> None:
         """Prepare for a covered game that differs from the last one."""
 
-    def _refuse(self, state: SearchablePlay) -> NoReturn:
+    def _raise_error(self, state: SearchablePlay) -> NoReturn:
         reason = "is finished" if state.done else "waits for chance"
         raise OracleError(
             f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {reason}, at "
@@ -293,11 +294,11 @@ class WrappingOracle(CachedOracle):
         """Return why this game cannot be judged, or ""."""
         return self.inner.covers(game)
 
-    def enter(self, game: Searchable) -> None:
+    def select_game(self, game: Searchable) -> None:
         """Select a game, also for the inner oracle."""
-        super().enter(game)
+        super().select_game(game)
         if isinstance(self.inner, CachedOracle):
-            self.inner.enter(game)
+            self.inner.select_game(game)
 
     def key(self, state: SearchablePlay) -> str:
         """Return the key of the inner oracle, if that oracle has keys."""

@@ -16,10 +16,9 @@ class BestResponseOracle(EquilibriumOracle):
     When to use: to judge a move by the best possible continuation, not by that of the average
     policy.
     Mathematics:
-        Q(I, a) of oracle cfr with u(h a) under the seat's best response
+        Q(I, a) as in oracle cfr, with u(h a) under the seat's best response
     The best response is computed from the seat's last decisions to its first.
-    Pitfalls: as for oracle cfr. The game needs perfect recall; OpenSpiel's information states have
-    it.
+    Pitfalls: as for oracle cfr. Information states must have perfect recall, as in OpenSpiel.
     Reference: Lanctot et al., 2017 (arXiv:1711.00832), section 2; Johanson et al., "Accelerating
     best response calculation", 2011.
     Verified by: tests/methods/oracles/test_cfr.py.
@@ -28,8 +27,8 @@ class BestResponseOracle(EquilibriumOracle):
         iterations: passes of the solver over the game tree, at least 1. Few iterations give
             exploitable opponents. The default 400 is near equilibrium in Kuhn and Leduc poker.
         variant: the solver, "cfr" or "cfr_plus" (default).
-        max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
-            refused.
+        max_histories: the largest game tree to walk, in histories, at least 1. The oracle does not
+            cover larger games.
         margin: an action is also best if its value is at most this much below the largest value, in
             the game's units, at least 0.
     """

@@ -12,11 +12,11 @@ from pydantic import Field
 from sparring.core.records import FloatArray, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.tree_arrays import TreeArrays, walk
-from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
+from sparring.methods.oracles.base import CachedOracle, make_verdict, widen_best
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.play.players.cfr import CfrAgent, Variant, has_at_most_histories
 
-Play = Literal["average", "best_response"]
+PolicyName = Literal["average", "best_response"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,30 +89,31 @@ class EquilibriumOracle(CachedOracle):
             self.counts["unreached"] += 1
             return None
         action_values = values.action_values[index].tolist()
-        result = verdict(state.legal_actions(), action_values, bound=values.nash_conv)
+        result = make_verdict(state.legal_actions(), action_values, bound=values.nash_conv)
         return widen_best(result, self.margin)
 
     def _values(self, game: Searchable) -> _Values:
         arrays = walk(game)
         tree, seats = arrays.tree, arrays.seats
         cfr_policy = self.solver.policy(game)
-        average = []
-        for example, legal in zip(arrays.examples, arrays.legal, strict=True):
-            probabilities = cfr_policy.action_probabilities(example)
+        average_policy = []
+        for state, legal in zip(arrays.examples, arrays.legal, strict=True):
+            probabilities = cfr_policy.action_probabilities(state)
             row = np.array([probabilities.get(index, 0.0) for index in legal])
-            average.append(row / row.sum())
-        returns = policy_values(tree, seats, average).returns
-        responses = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
+            average_policy.append(row / row.sum())
+        returns = policy_values(tree, seats, average_policy).returns
+        num_seats = game.num_seats
+        responses = [best_response(tree, seats, average_policy, seat) for seat in range(num_seats)]
         response_gains = [
             policy_values(tree, seats, response).returns[seat] - returns[seat]
             for seat, response in enumerate(responses)
         ]
         best_policy = [responses[seat][index] for index, seat in enumerate(seats)]
-        action_values, reach = list(average), np.zeros(len(seats))
-        for seat in range(game.num_seats):
+        action_values, reach = list(average_policy), np.zeros(len(seats))
+        for seat in range(num_seats):
             seat_policy, other_policy = (
-                best_policy if play == "best_response" else average
-                for play in (self.continuation, self.other_seats)
+                best_policy if name == "best_response" else average_policy
+                for name in (self.continuation, self.other_seats)
             )
             values = policy_values(
                 tree,
@@ -161,13 +162,13 @@ class CfrOracle(EquilibriumOracle):
         iterations: passes of the solver over the game tree, at least 1. The default 400 is near
             equilibrium in Kuhn and Leduc poker.
         variant: the solver, "cfr" or "cfr_plus" (default).
-        max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
-            refused.
+        max_histories: the largest game tree to walk, in histories, at least 1. The oracle does not
+            cover larger games.
         margin: an action is also best if its value is at most this much below the largest value, in
             the game's units, at least 0.
     """
 
-    against: Play = "average"
+    against: PolicyName = "average"
 
     name = "cfr"
 

@@ -9,7 +9,7 @@ from typing import Literal
 from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
-from sparring.methods.oracles.base import CachedOracle, verdict_of
+from sparring.methods.oracles.base import CachedOracle, verdict_from_solver
 from sparring.methods.oracles.solvers import games_of_oracle, solver_of
 
 
@@ -32,7 +32,7 @@ class ConstraintOracle(CachedOracle):
         right: the best moves. "solution" (default): every move that keeps a solution. "forced":
             only moves that follow by deduction, if there are any.
         lost: verdict on a position without a solution, if only a solved puzzle pays. "abstain"
-            (default): none. "solution": still by the puzzle's solution.
+            (default): no verdict. "solution": right moves still follow the puzzle's solution.
         solver: "backtracking" (default): the game's exact search. "z3": the reference solver of
             some games, with the same verdicts, much slower; needs pip install 'sparring[oracles]'.
     """
@@ -67,10 +67,10 @@ class ConstraintOracle(CachedOracle):
         """Return a verdict per state; None where the game's solver abstains."""
         assert self._solve is not None, "the oracle covers the game"
         options = {"right": self.right, "lost": self.lost, "solver": self.solver}
-        solver_results = [self._solve(state, **options) for state in states]
+        results = [self._solve(state, **options) for state in states]
         return [
-            None if solver_result is None else verdict_of(state.legal_actions(), solver_result)
-            for state, solver_result in zip(states, solver_results, strict=True)
+            None if result is None else verdict_from_solver(state.legal_actions(), result)
+            for state, result in zip(states, results, strict=True)
         ]
 
 

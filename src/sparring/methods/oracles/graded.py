@@ -9,7 +9,7 @@ from sparring.config.plugins.registry import names_with_line_in_part
 from sparring.core.errors import UnknownNameError
 from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.methods.oracles.base import verdict_of
+from sparring.methods.oracles.base import verdict_from_solver
 from sparring.methods.oracles.solvers import KeyedOracle, solver_of
 
 # in a solver's module: reward of each tier, and the function that gives the tier of each action
@@ -23,8 +23,8 @@ class GradedOracle(KeyedOracle):
     What: the game's solver assigns every legal action to a tier, such as a right digit in a forced
     cell. The verdict's values are the rewards of the tiers, and its best actions those of the best
     tier. The game's ``solver.py``, described on the game's page, defines tiers and default rewards.
-    When to use: with the reward ``graded_action``. Grades tell several replies to one prompt apart
-    more often than a reward of right and wrong does.
+    When to use: with the reward ``graded_action``. Replies to one prompt differ more often in their
+    grades than in a reward that knows only right and wrong.
     Mathematics:
         value(a) = pay[tier(s, a)]
     Pitfalls: values are grades, not returns. ``regret`` is in the unit of grades, and
@@ -79,11 +79,11 @@ class GradedOracle(KeyedOracle):
         return [self._verdict(state) for state in states]
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:
-        assert self._tiers_of is not None, "the game is prepared"
+        assert self._tiers_of is not None, "prepare was called"
         tiers = self._tiers_of(state)
         if tiers is None:
             return None
-        return verdict_of(
+        return verdict_from_solver(
             state.legal_actions(), SolverResult(values=[self._tier_rewards[tier] for tier in tiers])
         )
 

@@ -16,7 +16,7 @@ from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, SearchablePlay
 from sparring.environments.situation import close_copies, decision_of
-from sparring.methods.oracles.base import Oracle, reason_not_judged, verdicts
+from sparring.methods.oracles.base import Oracle, judge_states, reason_not_judged
 from sparring.play.replay import replay
 
 
@@ -49,7 +49,7 @@ def judge_episodes(
     *,
     all_seats: bool = False,
 ) -> list[Episode]:
-    """Return the episodes with verdicts on the turns of trained seats, with one call per game.
+    """Return the episodes with verdicts on the turns of trained seats; each oracle is called once.
 
     Args:
         episodes: finished episodes.
@@ -58,7 +58,7 @@ def judge_episodes(
         all_seats: whether to judge the turns of all seats.
 
     Raises:
-        RolloutError: an episode does not belong to the game of its name.
+        RolloutError: an episode cannot be replayed in the game that it names.
         OracleError: an oracle cannot judge a state.
         PluginError: an oracle raised, or returned invalid verdicts.
     """
@@ -82,22 +82,22 @@ def judge_episodes(
                         positions.append((index, turn_index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
                         streams.append(stream.child(turn_index))
-            new_verdicts = verdicts(oracle, states, streams) if states else ()
+            new_verdicts = judge_states(oracle, states, streams) if states else ()
         finally:
             close_copies(copies)
-        verdicts_of: dict[int, dict[int, Verdict | None]] = {index: {} for index in indices}
+        verdicts_by_episode: dict[int, dict[int, Verdict | None]] = {index: {} for index in indices}
         for (index, turn_index), verdict in zip(positions, new_verdicts, strict=True):
-            verdicts_of[index][turn_index] = verdict
+            verdicts_by_episode[index][turn_index] = verdict
         for index in indices:
             turns = tuple(
-                _judge(turn, verdicts_of[index].get(turn_index))
+                _with_verdict(turn, verdicts_by_episode[index].get(turn_index))
                 for turn_index, turn in enumerate(episodes[index].turns)
             )
             results[index] = replace(episodes[index], turns=turns)
     return results
 
 
-def _judge(turn: Turn, verdict: Verdict | None) -> Turn:
+def _with_verdict(turn: Turn, verdict: Verdict | None) -> Turn:
     candidates = tuple(candidate._replace(verdict=verdict) for candidate in turn.candidates)
     return turn._replace(verdict=verdict, candidates=candidates)
 

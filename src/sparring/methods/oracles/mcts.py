@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
+from sparring.methods.oracles.base import CachedOracle, make_verdict, widen_best
 from sparring.play.players.mcts import MctsAgent
 
 
@@ -97,9 +97,9 @@ class MctsOracle(CachedOracle):
         actions = state.legal_actions()
         if num_proven == len(values):
             self.counts["proven"] += 1
-            return verdict(actions, values)
+            return make_verdict(actions, values)
         estimate = widen_best(
-            verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
+            make_verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
         )
         pairs = zip(visits, actions, strict=True)
         best_visits = sum(count for count, action in pairs if action in estimate.best)

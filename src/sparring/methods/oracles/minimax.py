@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, reason_unsolvable
-from sparring.methods.oracles.base import CachedOracle, verdict
+from sparring.methods.oracles.base import CachedOracle, make_verdict
 
 MAX_CACHED_BOUNDS = 2_000_000  # largest number of positions with cached values per game
 
@@ -43,8 +43,8 @@ class MinimaxOracle(CachedOracle):
         max_states: largest number of positions that the search visits for one state, at least 1. A
             finished position counts at each visit: tic-tac-toe needs 7,382.
         over_budget: verdict if ``max_states`` is too small for the value of every action. "abstain"
-            (default): none. "bound": an action's value is the middle of its range, ``bound`` is
-            half the widest range, and ``certainty`` is 1 - (mean range) / (the game's range).
+            (default): no verdict. "bound": an action's value is the middle of its range, ``bound``
+            is half the widest range, ``certainty`` is 1 - (mean range) / (the game's range).
     """
 
     max_states: Annotated[int, Field(ge=1)] = 200_000
@@ -73,7 +73,7 @@ class MinimaxOracle(CachedOracle):
         game, actions = state.game, state.legal_actions()
         lows, highs = zip(*self._bounds(state), strict=True)
         if lows == highs:
-            return verdict(actions, lows)
+            return make_verdict(actions, lows)
         self.counts["over_budget"] += 1
         if self.over_budget == "abstain":
             return None
@@ -81,7 +81,7 @@ class MinimaxOracle(CachedOracle):
         middles = [low + width / 2 for low, width in zip(lows, widths, strict=True)]
         certainty = 1.0 - sum(widths) / len(widths) / (game.max_utility - game.min_utility)
         return replace(
-            verdict(actions, middles), certainty=max(certainty, 0.0), bound=max(widths) / 2
+            make_verdict(actions, middles), certainty=max(certainty, 0.0), bound=max(widths) / 2
         )
 
     def _bounds(self, state: SearchablePlay) -> list[Bounds]:
@@ -91,8 +91,8 @@ class MinimaxOracle(CachedOracle):
             search.table = known_bounds
         else:
             search.bounds(node)
-            # a complete search stays complete from each of its positions: values do not depend on
-            # the order of calls
+            # a complete search is also complete from each of its positions, so the values do not
+            # depend on the order of calls
             if not search.is_incomplete:
                 if len(known_bounds) + len(search.table) > MAX_CACHED_BOUNDS:
                     known_bounds.clear()

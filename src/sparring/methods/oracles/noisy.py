@@ -21,7 +21,7 @@ class NoisyOracle(WrappingOracle):
 
     What: the verdicts of ``oracle``, each changed with a probability.
     When to use: to measure how much oracle error a training signal tolerates.
-    Mathematics: faults are independent per position, or per judged turn. With probability
+    Mathematics: errors are independent per position, or per judged turn. With probability
     ``abstain`` the oracle abstains. Otherwise with probability ``flip`` the best actions and all
     others swap. Then with probability ``bias`` every action is called best. A right action is
     called right with probability TPR, a wrong one with FPR, and their difference is Youden's index
@@ -33,9 +33,9 @@ class NoisyOracle(WrappingOracle):
     options ``tpr`` and ``fpr`` set the two rates separately: each right action is called right with
     probability ``tpr``, each wrong one with probability ``fpr``, independently. Then
         J = tpr - fpr
-    A flip and a bias then change the result.
+    A flip and a bias are applied to the result.
     Pitfalls:
-        - Faults of positions do not average out over visits of a position; faults of turns do.
+        - Errors of positions do not average out over visits of a position; errors of turns do.
         - With "turn" the mean of ``best_action`` is J times the true mean plus FPR; with "position"
           a share ``flip`` of the positions teaches the opposite.
         - A verdict that calls every action best cannot be flipped, so the share of flipped verdicts
@@ -52,14 +52,13 @@ class NoisyOracle(WrappingOracle):
         flip: probability that right and wrong actions swap, in [0, 1]. 0: never.
         bias: probability that every action is called best, in [0, 1]. 0 (default): never.
         abstain: probability of abstention, in [0, 1]. 0 (default): never.
-        seed: seed of the faults.
-        per: unit of a fault. "position" (default): a position always gets the same verdict, right
+        seed: seed of the errors.
+        per: unit of an error. "position" (default): a position always gets the same verdict, right
             or wrong. "turn": an independent draw at every turn, from the stream that the caller
             gives for the turn; in a run this is the turn's stream, so that runs are reproducible.
         tpr: true positive rate: the probability that a right action is called right, in [0, 1].
             Default 1. For errors of ``tpr`` and ``fpr`` only, set ``flip`` to 0.
-        fpr: false positive rate: the probability that a wrong action is called right, in [0, 1].
-            Default 0.
+        fpr: false positive rate: probability that a wrong action is called right, in [0, 1].
     """
 
     oracle: str = "minimax"
@@ -90,11 +89,11 @@ class NoisyOracle(WrappingOracle):
 
         Args:
             states: states in which a seat is to act.
-            streams: one per state, required for faults per turn.
+            streams: one per state, required for errors per turn.
 
         Raises:
-            OracleError: a state is finished, waits for chance, or is of a game that is not covered;
-                or streams are missing.
+            OracleError: a state is finished or waits for chance, its game is not covered, or
+                streams are missing.
         """
         if self.per == "position":
             return super().judge(states, streams)
@@ -105,9 +104,10 @@ class NoisyOracle(WrappingOracle):
                 f"for {len(states)} states; pass streams to judge, or write per: position."
             )
         error_streams = [stream.child("noisy oracle").child(self.seed) for stream in streams]
+        verdicts = self.inner.judge(states, streams)
         results = [
-            self._with_errors(*pair)
-            for pair in zip(self.inner.judge(states, streams), error_streams, strict=True)
+            self._with_errors(verdict, stream)
+            for verdict, stream in zip(verdicts, error_streams, strict=True)
         ]
         self.counts["judged"] += len(results)
         self.counts["abstained"] += results.count(None)
@@ -123,7 +123,7 @@ class NoisyOracle(WrappingOracle):
         ]
 
     def _with_errors(self, verdict: Verdict | None, stream: Stream) -> Verdict | None:
-        """Return the verdict with errors: draws 0 (abstain), 1 (flip), 2 (bias), 3... (rates)."""
+        """Return the verdict with errors; draws 0 to 2: abstention, flip, bias; from 3: rates."""
         if verdict is None or stream.uniform(0) < self.abstain:
             return None
         if (self.tpr, self.fpr) != (1.0, 0.0):

@@ -37,8 +37,7 @@ class ParallelOracle(WrappingOracle):
     oracle. The verdicts come back in order.
     When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and games
     with much hidden information.
-    Mathematics: none. A verdict depends only on the position, and is the same for every number of
-    processes.
+    Mathematics: none. A verdict does not depend on the number of processes.
     Pitfalls:
         - A process starts on demand, in a second or two, and has a separate cache. So every process
           solves a game again (oracles minimax and cfr). Use these oracles without ``parallel``.
@@ -55,8 +54,8 @@ class ParallelOracle(WrappingOracle):
         options: options of the inner oracle, by name; null (default): the defaults.
         workers: number of processes, of one thread each. 0 (default): one per core. 1: judge in the
             calling process.
-        least: smallest number of positions not in the cache for which one call uses processes, at
-            least 1. Fewer are judged in the calling process.
+        least: a call uses processes if at least this number of its positions is not in the cache;
+            at least 1. Otherwise the calling process judges the positions.
     """
 
     oracle: str = "mcts"
@@ -131,8 +130,8 @@ class ParallelOracle(WrappingOracle):
             verdicts_by_start[start] for start in sorted(verdicts_by_start)
         )
         return [
-            None if serialised is None else _deserialise(state, serialised)
-            for state, serialised in zip(states, serialised_verdicts, strict=True)
+            None if verdict_fields is None else _deserialise(state, verdict_fields)
+            for state, verdict_fields in zip(states, serialised_verdicts, strict=True)
         ]
 
 
@@ -173,8 +172,8 @@ def _serialise(verdict: Verdict) -> list[Any]:
     ]
 
 
-def _deserialise(state: SearchablePlay, serialised: list[Any]) -> Verdict:
-    checksum, values, best, certainty, bound, entropy = serialised
+def _deserialise(state: SearchablePlay, verdict_fields: list[Any]) -> Verdict:
+    checksum, values, best, certainty, bound, entropy = verdict_fields
     actions = state.legal_actions()
     if checksum != _checksum(actions):
         raise OracleError(
@@ -198,12 +197,12 @@ def _checksum(actions: Sequence[str]) -> int:
 
 @contextmanager
 def _limit_to_one_thread() -> Iterator[None]:
-    previous = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    previous_values = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         yield
     finally:
-        for name, value in previous.items():
+        for name, value in previous_values.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value

@@ -10,7 +10,7 @@ from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, EnvironmentPlay
 from sparring.environments.situation import Situation
-from sparring.methods.oracles.base import verdict_of
+from sparring.methods.oracles.base import verdict_from_solver
 from sparring.methods.oracles.solvers import games_of_oracle, solver_of
 
 
@@ -67,8 +67,8 @@ class PlanningOracle:
             )
         solver = solver_of(state.game, self.name)
         assert solver is not None, "the oracle covers the game"
-        solver_result = solver.function(state)
-        return None if solver_result is None else verdict_of(state.legal_actions(), solver_result)
+        result = solver.function(state)
+        return None if result is None else verdict_from_solver(state.legal_actions(), result)
 
 
 planning = PlanningOracle

@@ -11,7 +11,7 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError
 from sparring.core.records import Verdict
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.methods.oracles.base import verdict_of
+from sparring.methods.oracles.base import verdict_from_solver
 from sparring.methods.oracles.solvers import KeyedOracle, Prior, games_of_oracle, solver_of
 
 
@@ -21,14 +21,12 @@ class PosteriorOracle(KeyedOracle):
 
     What: the posterior over the hidden state, the value of each legal action under the posterior,
     and its entropy. The game's ``solver.py``, described on the game's page, defines the values.
-    When to use: games with a hidden world and no opponent, such as inference, search and tests of
-    hypotheses.
+    When to use: games with a hidden world and no opponent, such as inference and search.
     Mathematics:
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
-    summed over all worlds, exactly, and in nats
+    normalised over all worlds, exactly. In nats
         entropy = -sum P log P
-    Pitfalls: some solvers cannot compute best play exactly; they return a ``bound`` or a certainty
-    below 1.
+    Pitfalls: a solver without exact best play returns a ``bound`` or a certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/contract/test_beliefs.py.
@@ -38,7 +36,7 @@ class PosteriorOracle(KeyedOracle):
             likely, without knowledge of a bank of instances. "bank": only the worlds of the bank
             are possible, as for a player who has memorised the bank.
         options: further options of the game's solver, by name, such as ``worlds`` of minesweeper;
-            null (default): their defaults.
+            null (default): the solver's defaults.
 
     Raises:
         ConfigError: ``prior`` is among the options.
@@ -81,7 +79,7 @@ class PosteriorOracle(KeyedOracle):
         solver = self._solver
         if solver is None:
             return []
-        return [verdict_of(state.legal_actions(), solver(state)) for state in states]
+        return [verdict_from_solver(state.legal_actions(), solver(state)) for state in states]
 
     def _bound_solver(self, game: Searchable) -> BoundPlugin | None:
         solver = solver_of(game, self.name)

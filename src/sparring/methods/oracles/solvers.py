@@ -1,6 +1,6 @@
-"""Solvers of games: the function of a game's name in the module ``solver`` of its folder.
+"""Solvers of games: in a game's folder, the module ``solver`` has a function with the game's name.
 
-ORACLE of that module names the oracle that calls the solver: ``posterior`` for games with hidden
+The module's ORACLE names the oracle that calls the solver: ``posterior`` for games with hidden
 information, ``constraint`` for puzzles, ``planning`` for environments that are not OpenSpiel games.
 The module may define further functions for oracles and rewards:
 
@@ -53,7 +53,7 @@ def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
 
 
 class KeyedOracle(CachedOracle):
-    """Base class of oracles whose cache key is that of the game's solver or the information state.
+    """Base class of oracles that take the cache key of a state from the game's solver, if possible.
 
     Args:
         name: name of the oracle.
@@ -71,7 +71,7 @@ class KeyedOracle(CachedOracle):
         self._key = None if solver is None else getattr(solver.module, "key", None)
 
     def key(self, state: SearchablePlay) -> str:
-        """Return the cache key of a state; see the class."""
+        """Return the cache key of a state, from the game's solver or else the information state."""
         return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
 

@@ -23,10 +23,9 @@ def action_rank(
     simulations. Also if ``best_action`` is 1 too rarely for learning.
     Mathematics: with ``ties`` "level"
         r_t = 1 - b / (l - 1), and 1 where l = 1
-    l is the number of different values and b the number of those above the action's. With ``ties``
-    "mean"
+    The state has l different values; b of them are above the action's value. With ``ties`` "mean"
         r_t = (w + e / 2) / (n - 1), and 1/2 where n = 1
-    Of the n - 1 other actions w have a smaller and e an equal value.
+    Among the n - 1 other actions, w have a smaller value and e have an equal value.
     Shapes: one number per turn, None where the oracle abstained.
     Pitfalls:
         - With "level" a game of three values (won, drawn, lost) has at most three grades. If all
@@ -41,7 +40,7 @@ def action_rank(
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
-        ties: grade of actions of equal value, which is the same for all. "level" (default) counts
+        ties: how to grade; actions of equal value get equal grades. "level" (default) counts
             different values, so each of the best actions gets 1. "mean" counts actions, so the
             grades of a state's legal actions have mean 1/2, also if all actions are equally good.
     """

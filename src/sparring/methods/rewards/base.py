@@ -59,13 +59,12 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
         game_outcomes = outcomes.setdefault(episode.game, set())
         game_outcomes.update(
             sum(turn.rewards.get("game", 0.0) for turn in turns)
-            for turns in trained_seats(episode).values()
+            for turns in turns_of_trained_seats(episode).values()
         )
     result = {}
     for game, values in outcomes.items():
-        differences = [
-            high - low for low, high in pairwise(sorted(values)) if high - low > PAYOFF_TOLERANCE
-        ]
+        differences = [high - low for low, high in pairwise(sorted(values))]
+        differences = [value for value in differences if value > PAYOFF_TOLERANCE]
         result[game] = min([gaps.get(game, 1.0), *differences])
     return result
 
@@ -75,13 +74,13 @@ def unscaled_components(episode: Episode, seat: int) -> tuple[str, ...]:
     return GAME_COMPONENTS if episode.forfeited_by == seat else ("game",)
 
 
-def trained_seats(episode: Episode) -> dict[int, list[Turn]]:
-    """Return the turns of each trained seat with turns, in order of play."""
-    turns_of: dict[int, list[Turn]] = {}
+def turns_of_trained_seats(episode: Episode) -> dict[int, list[Turn]]:
+    """Return the turns of each trained seat in order of play, without seats that had no turn."""
+    turns_by_seat: dict[int, list[Turn]] = {}
     for turn in episode.turns:
         if episode.trained[turn.seat]:
-            turns_of.setdefault(turn.seat, []).append(turn)
-    return turns_of
+            turns_by_seat.setdefault(turn.seat, []).append(turn)
+    return turns_by_seat
 
 
 def shaping_factors(episode: Episode, limit: float) -> dict[int, float]:
@@ -90,7 +89,7 @@ def shaping_factors(episode: Episode, limit: float) -> dict[int, float]:
     The factor keeps every sum of shaping from a turn to the end within +-limit.
     """
     factors = {}
-    for seat, turns in trained_seats(episode).items():
+    for seat, turns in turns_of_trained_seats(episode).items():
         unscaled = unscaled_components(episode, seat)
         sums = (
             sum(value for name, value in turn.rewards.items() if name not in unscaled)
@@ -107,16 +106,17 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
         return episode
 
     def scale(turn: Turn) -> Turn:
-        factor, fixed = factors.get(turn.seat, 1.0), unscaled_components(episode, turn.seat)
+        factor, unscaled = factors.get(turn.seat, 1.0), unscaled_components(episode, turn.seat)
         rewards = {
-            name: value if name in fixed else value * factor for name, value in turn.rewards.items()
+            name: value if name in unscaled else value * factor
+            for name, value in turn.rewards.items()
         }
         return turn._replace(rewards=rewards, candidates=tuple(map(scale, turn.candidates)))
 
     return replace(episode, turns=tuple(map(scale, episode.turns)))
 
 
-BASE_NEEDS = {  # what NEEDS may name
+BASE_NEEDS = {  # names for NEEDS, each with what the reward then gets
     "verdicts": "an oracle's verdict on every turn",
     "game": "the episode's game",
     "batch": "all episodes of a step at once, and the games by name",
@@ -146,9 +146,8 @@ def apply_rewards(
         gaps: smallest difference of two outcomes by game, default 1. A smaller difference within
             ``episodes`` replaces the gap, so that shaping cannot reorder the batch's outcomes.
         games: games by name, for rewards that read games.
-        outcome_weight: factor of the "game" component of trained seats; returns per seat stay
-            unchanged.
-        scales: further factors of "game" by game, default 1; they also multiply ``gaps``.
+        outcome_weight: factor of the "game" component of trained seats, not of ``returns``.
+        scales: one more factor of "game" for each game, default 1; it also multiplies the gap.
         reorder_outcomes: whether shaping is unbounded; a loss may then get more than a win.
 
     Returns:
@@ -172,13 +171,15 @@ def apply_rewards(
         for turn in episode.turns
     ):
         return list(episodes), {}
-    pairs = [
+    rows_by_reward = [
         (reward, call_reward(reward.bound, episodes, games or {}, progress=progress))
         for reward in rewards
     ]
     results = [
         with_candidates(
-            with_components(episode, [(reward, rows[index]) for reward, rows in pairs], progress),
+            with_components(
+                episode, [(reward, rows[index]) for reward, rows in rows_by_reward], progress
+            ),
             rewards,
             games or {},
             progress,
@@ -200,7 +201,7 @@ def apply_rewards(
 
 
 def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
-    """Check that a reward has returned a sequence, after every call.
+    """Check that the output of a reward is a sequence; called after every call of the reward.
 
     Raises:
         PluginError: the output is not a list or an array.
@@ -213,7 +214,7 @@ def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
 
 
 def prepare_rewards(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
-    """Return the rewards, after a test call of each reward with NEEDS "batch".
+    """Call each reward with NEEDS "batch" without episodes, and return all rewards.
 
     Raises:
         SparringError: a reward's requirements are missing.
@@ -248,8 +249,8 @@ def outcome_gap(game: Environment) -> float:
                 for seat in range(game.num_seats)
                 for value in game.illegal.forfeit_returns(game, state, seat)
             )
-    steps = [abs(value - round(value)) for value in utilities]
-    return min([1.0, *(step for step in steps if step > PAYOFF_TOLERANCE)])
+    gaps = [abs(value - round(value)) for value in utilities]
+    return min([1.0, *(gap for gap in gaps if gap > PAYOFF_TOLERANCE)])
 
 
 def _scale_payoffs(episode: Episode, weight: float) -> Episode:
@@ -289,8 +290,7 @@ def by_rewards(
 ) -> Grade:
     """Return a grader of turns by the weighted sum of the rewards with READS "turn".
 
-    The sum includes the penalty of an illegal reply. A turn without any of these components gets
-    None.
+    The sum includes the penalty of an illegal reply. A turn without these components gets None.
 
     Args:
         rewards: the run's rewards; those without READS "turn" are ignored.
@@ -301,13 +301,16 @@ def by_rewards(
     names = {reward.bound.plugin.name for reward in used_rewards}
 
     def grade(episodes: Sequence[Episode]) -> list[list[float | None]]:
-        rows = [
+        rows_of_rewards = [
             call_reward(reward.bound, episodes, games, progress=progress) for reward in used_rewards
         ]
         rewarded_episodes = [
             with_components(
                 episode,
-                [(reward, row[index]) for reward, row in zip(used_rewards, rows, strict=True)],
+                [
+                    (reward, rows[index])
+                    for reward, rows in zip(used_rewards, rows_of_rewards, strict=True)
+                ],
                 progress,
             )
             for index, episode in enumerate(episodes)

@@ -24,8 +24,7 @@ def best_action(
     Pitfalls:
         - Large and small errors cost the same (see ``regret``).
         - If all actions are equally good, also in a lost position, each of them is right.
-        - The sum over an episode is larger in long episodes: set outcome_weight, or use credit per
-          turn.
+        - The sum is larger in long episodes: set outcome_weight, or use credit per turn.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: arXiv 2605.10325 (VPR).
     Verified by: tests/methods/rewards/test_verdict_rewards.py.

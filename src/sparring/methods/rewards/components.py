@@ -12,12 +12,12 @@ from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
 from sparring.environments.base import Environment
 
-MAX_SIZE = 1e6  # beside larger components, the game's payoffs would be lost to rounding
+MAX_SIZE = 1e6  # beside larger components, rounding would lose the game's payoffs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeightedReward:
-    """A reward plug-in with its options, and its factor over training."""
+    """A reward plug-in with its options, and the schedule of its weight."""
 
     bound: BoundPlugin
     weight: Schedule
@@ -34,13 +34,13 @@ def call_reward(
 
     The reward sees only decisions; other turns, such as memories, have None.
     """
-    reduced_episodes = [_reduce_to_decisions(episode) for episode in episodes]
-    nonempty_episodes = [reduced for reduced in reduced_episodes if reduced.turns]
-    nonempty_rows = iter(_call_plugin(reward, nonempty_episodes, games, progress))
-    rows = [next(nonempty_rows) if reduced.turns else () for reduced in reduced_episodes]
+    inputs = [_reduce_to_decisions(episode) for episode in episodes]
+    nonempty_inputs = [reward_input for reward_input in inputs if reward_input.turns]
+    nonempty_rows = iter(_call_plugin(reward, nonempty_inputs, games, progress))
+    rows = [next(nonempty_rows) if reward_input.turns else () for reward_input in inputs]
     return [
-        row if reduced is episode else _over_all_turns(row, reduced, episode)
-        for row, reduced, episode in zip(rows, reduced_episodes, episodes, strict=True)
+        row if reward_input is episode else _expand_to_all_turns(row, reward_input, episode)
+        for row, reward_input, episode in zip(rows, inputs, episodes, strict=True)
     ]
 
 
@@ -49,12 +49,12 @@ def _reduce_to_decisions(episode: Episode) -> Episode:
     return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
 
 
-def _over_all_turns(
-    row: tuple[float | None, ...], reduced: Episode, episode: Episode
+def _expand_to_all_turns(
+    row: tuple[float | None, ...], reward_input: Episode, episode: Episode
 ) -> tuple[float | None, ...]:
     """Return the numbers of decisions as numbers of all turns, with None for other turns."""
-    if len(row) != len(reduced.turns):
-        return row  # the length is wrong, so ``with_components`` refuses the row
+    if len(row) != len(reward_input.turns):
+        return row  # the length is wrong, so ``with_components`` raises an error
     values = iter(row)
     return tuple(next(values) if turn.is_decision else None for turn in episode.turns)
 
@@ -106,8 +106,10 @@ def with_components(
                 )
             components[index][name] = float(weight * value)
     turns = [
-        turn._replace(rewards={**turn.rewards, **extra}) if episode.trained[turn.seat] else turn
-        for turn, extra in zip(episode.turns, components, strict=True)
+        turn._replace(rewards={**turn.rewards, **new_rewards})
+        if episode.trained[turn.seat]
+        else turn
+        for turn, new_rewards in zip(episode.turns, components, strict=True)
     ]
     return replace(episode, turns=tuple(turns))
 
@@ -117,8 +119,8 @@ def reads_turn(reward: BoundPlugin) -> bool:
     return reward.plugin.declarations.READS == "turn"
 
 
-def unplayed_candidates(episode: Episode) -> Episode | None:
-    """Return the episode with the candidates that were not played as its turns, or None."""
+def as_candidate_episode(episode: Episode) -> Episode | None:
+    """Return an episode whose turns are the unplayed candidates, or None without candidates."""
     candidates = tuple(candidate for turn in episode.turns for candidate in turn.candidates)
     return replace(episode, turns=candidates) if candidates else None
 
@@ -130,15 +132,15 @@ def with_candidates(
     progress: float,
 ) -> Episode:
     """Return the episode with components on candidates, from rewards with READS "turn"."""
-    unplayed = unplayed_candidates(episode)
-    if unplayed is None:
+    candidate_episode = as_candidate_episode(episode)
+    if candidate_episode is None:
         return episode
     rows = [
-        (reward, call_reward(reward.bound, [unplayed], games, progress=progress)[0])
+        (reward, call_reward(reward.bound, [candidate_episode], games, progress=progress)[0])
         for reward in rewards
         if reads_turn(reward.bound)
     ]
-    candidates = iter(with_components(unplayed, rows, progress).turns)
+    candidates = iter(with_components(candidate_episode, rows, progress).turns)
     turns = [
         turn._replace(candidates=tuple(next(candidates) for _ in turn.candidates))
         for turn in episode.turns

@@ -25,9 +25,9 @@ def contribution(
 ) -> tuple[float | None, ...]:
     """Pay each worker of a team for its contribution, not for the whole result.
 
-    What: the rule scores the work of the other seats to get the result without a seat's work. This
-    needs no further episode and no model. Seats without a separate part, such as a lead, get the
-    episode's return.
+    What: the environment scores any part of the team's work alone, for example all work except that
+    of one seat. This needs no further episode and no model. Seats without a part of the result,
+    such as a lead, get the episode's return.
     When to use: in teams whose result has parts: ``wide_search``, or ``dag_search``, where a
     sub-task counts with all its requirements. Set ``reorder_outcomes``, and ``outcome_weight`` 0 so
     that the game's return is not paid too. Any credit estimator can follow, e.g. ``grpo``.
@@ -43,21 +43,20 @@ def contribution(
         - With "difference" a seat's expected gradient is that of the return if the others' work
           does not depend on the seat. In ``wide_search`` this holds with one wave, no limit of
           critical steps and no forfeits.
-        - ``grpo`` divides by the deviation of each seat's pay, which changes the weights of the
-          seats; write ``divide_by_std: false``.
+        - ``grpo`` divides by the standard deviation of each seat's reward, which changes the
+          weights of the seats; write ``divide_by_std: false``.
         - With several waves, other workers later do the work that a worker leaves open. The first
           worker is not charged for it.
         - "shapley" and "own" pay for work even if the others' work makes it less useful. "own" pays
           the same for one cell of a short list as for the complete list.
-        - If the lead of ``wide_search`` writes the answer, the answer has no parts: all seats get
-          the return.
+        - If the lead of ``wide_search`` writes the answer, all seats get the return.
         - "shapley" scores 2^n tables per episode, for at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. The comparison is WideSeek-R1
     (arXiv 2602.04634), which pays all agents the same.
     Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Args:
-        by: measure of a part: "difference" (default), "shapley" or "own".
+        by: measure of a seat's contribution: "difference" (default), "shapley" or "own".
 
     Raises:
         RewardError: more than 8 seats have a part, with "shapley"; or the environment is a
@@ -71,10 +70,10 @@ def contribution(
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
     with final_play(game, episode) as final_state:
-        pay = dict(enumerate(episode.returns)) | _pay(final_state, by)
+        reward_of_seat = dict(enumerate(episode.returns)) | _contributions(final_state, by)
     last_index_of = {turn.seat: index for index, turn in enumerate(episode.turns)}
     return tuple(
-        pay[turn.seat] if last_index_of[turn.seat] == index else 0.0
+        reward_of_seat[turn.seat] if last_index_of[turn.seat] == index else 0.0
         for index, turn in enumerate(episode.turns)
     )
 
@@ -84,7 +83,7 @@ def _has_parts(game: Environment, seed: int) -> bool:
         return isinstance(play, HasCounterfactual)
 
 
-def _pay(final_state: HasCounterfactual, by: str) -> dict[int, float]:
+def _contributions(final_state: HasCounterfactual, by: str) -> dict[int, float]:
     seats = final_state.parts()
     if by == "own":
         return {seat: final_state.own_share(seat) for seat in seats}

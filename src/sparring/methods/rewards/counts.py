@@ -43,7 +43,7 @@ def pay_leads(
     Args:
         episode: the episode.
         game: the environment.
-        name: name of the figure.
+        name: name of the figure, as in ``game.figures``.
         reward: name of the reward, for errors.
 
     Raises:

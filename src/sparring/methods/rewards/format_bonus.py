@@ -21,8 +21,7 @@ def format_bonus(
     """Pay a bonus for every legal reply, and charge a penalty for every other reply.
 
     What: pays only for the form, as a signal for a model that cannot win yet.
-    When to use: for models that begin with few legal replies. A schedule should lower the weight to
-    0 later.
+    When to use: for models with few legal replies. A schedule should lower the weight to 0.
     Mathematics:
         r_t = bonus if the reply was a legal action, else -penalty
     Shapes: one number per turn.
@@ -30,7 +29,7 @@ def format_bonus(
         - The sum favours long episodes. The bound on shaping keeps the sum below the difference of
           two outcomes. Without the bound (``reorder_outcomes``) a slow loss can pay more than a
           quick win.
-        - The penalty adds to that of the game's ``illegal``.
+        - The game's own penalty for illegal replies (``illegal``) is added to this one.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 

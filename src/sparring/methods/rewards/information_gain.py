@@ -22,8 +22,8 @@ def information_gain(episode: Episode) -> tuple[float | None, ...]:
     Shapes: one number per turn. None if the entropy at the turn or at the seat's next turn is
     unknown, and at the seat's last turn, because no oracle judges a finished game.
     Pitfalls:
-        - The last turn has no gain, even if it solves the puzzle, which the outcome pays; it also
-          has no gain if it loses the game and so reveals everything.
+        - The last turn has no gain, also if it solves the puzzle (the outcome pays for this), or
+          if it loses the game and so reveals everything.
         - An illegal reply gains 0, also if the rules play a random action instead.
         - A single gain depends on chance, and may be negative if the hidden state changes or the
           answer was unlikely.

@@ -27,8 +27,7 @@ def length(
 ) -> tuple[float, ...]:
     """Pay for replies shorter than a length, and charge for longer ones, in proportion.
 
-    What: a piecewise linear function of the reply's tokens, with different slopes below and above
-    ``longest``.
+    What: a function of the reply's tokens that is linear below and above ``longest``.
     When to use: against replies that grow without improving.
     Mathematics:
         s_t = 1 - (L_t - shortest) / (longest - shortest)
@@ -50,10 +49,9 @@ def length(
             that of MARS's code; the paper has no number.
         longest: length above which a reply is charged, in tokens, above ``shortest``. The default
             2048 is that of MARS's code; the paper has no number.
-        bonus: reward of a reply of ``shortest`` tokens, falling to 0 at ``longest``; at least 0.
-            Default 0.
-        penalty: cost per multiple of longest - shortest beyond ``longest``; at least 0. Default
-            0.5.
+        bonus: reward of a reply of ``shortest`` tokens, at least 0; it falls to 0 at ``longest``.
+        penalty: cost of every longest - shortest tokens beyond ``longest``, in proportion; at least
+            0. Default 0.5.
 
     Raises:
         ConfigError: longest is not above shortest.
@@ -69,8 +67,8 @@ def length(
     )
 
 
-def _reward(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
-    if not tokens:
+def _reward(num_tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
+    if not num_tokens:
         return 0.0
-    share = 1.0 - (tokens - shortest) / (longest - shortest)
+    share = 1.0 - (num_tokens - shortest) / (longest - shortest)
     return share * (bonus if share > 0.0 else penalty)

@@ -43,7 +43,7 @@ _SCORE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNO
 # beginnings of chat template marks: <|im_end|>, </s>, [INST]
 _TEMPLATE_MARK = re.compile(r"<|\[(?=/?[A-Z_]+\])")
 
-_account = cached(Account)  # one per process for equal options
+_account = cached(Account)  # a process has one account for equal options
 
 
 def llm_judge(
@@ -92,8 +92,7 @@ def llm_judge(
         - A failure before the endpoint's first answer stops the run.
         - Keys and files follow the rules of the agent ``endpoint``.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
-    Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their
-    biases.
+    Reference: Zheng et al., 2023 (arXiv 2306.05685): language models as judges.
     Verified by: tests/methods/rewards/test_llm_judge.py.
 
     Args:
@@ -117,8 +116,7 @@ def llm_judge(
         retries: tries after the first one, at least 0.
         budget_tokens: number of prompt and answer tokens after which the run stops with an error.
             0 (default): no limit.
-        budget_cost: money after which the run stops with an error. 0 (default): no limit. Needs a
-            price.
+        budget_cost: cost after which the run stops with an error; needs a price. 0 (default): none.
         price_in: price of a million prompt tokens, in any currency.
         price_out: price of a million tokens of answers, in the same currency.
         cache: a file of JSON lines, such as answers.jsonl, that stores every answer. A stored
@@ -155,7 +153,7 @@ def llm_judge(
         for turn_index, turn in enumerate(episode.turns):
             if judged_flags[turn_index] and turn.event == "ok":
                 prompt = ASK.format(
-                    turn=turn_json(states[turn_index], turn, with_reply=shows == "reply")
+                    turn=turn_to_json(states[turn_index], turn, with_reply=shows == "reply")
                 )
                 positions_by_prompt.setdefault(prompt, []).append((index, turn_index))
             elif judged_flags[turn_index]:
@@ -166,14 +164,14 @@ def llm_judge(
         for prompt in positions_by_prompt
     ]
     for positions, turn_score in zip(
-        positions_by_prompt.values(), _scores(account, requests, concurrency), strict=True
+        positions_by_prompt.values(), _request_scores(account, requests, concurrency), strict=True
     ):
         for index, turn_index in positions:
             rows[index][turn_index] = turn_score
     return [tuple(row) for row in rows]
 
 
-def turn_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
+def turn_to_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
     """Return a turn as JSON with escaped strings, without chat template marks."""
     fields: dict[str, Any] = {
         "game": state.game.name,
@@ -186,7 +184,7 @@ def turn_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def score(answer: Answer) -> float | None:
+def parse_score(answer: Answer) -> float | None:
     """Return an answer's score as a share of the highest score, or None without a valid score."""
     lines = answer.text.strip().splitlines()
     match = _SCORE.fullmatch(lines[-1].strip(" \t*_`#")) if lines and not answer.truncated else None
@@ -199,7 +197,7 @@ def _quote(text: str | None) -> str:
     return _TEMPLATE_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", encoded)
 
 
-def _scores(
+def _request_scores(
     account: Account, requests: Sequence[Mapping[str, Any]], concurrency: int
 ) -> list[float | None]:
     if not requests:
@@ -207,30 +205,30 @@ def _scores(
     stop = Event()
     # the first request runs before the others, because a wrong setting fails for all requests
     num_first = 0 if account.counters.requests + account.counters.from_cache else 1
-    answers = [_request(account, request, stop) for request in requests[:num_first]]
+    answers = [_send(account, request, stop) for request in requests[:num_first]]
     if num_first and isinstance(answers[0], SparringError):
         raise answers[0]
     with ThreadPoolExecutor(min(concurrency, len(requests)), thread_name_prefix="judge") as pool:
         try:
             other_requests = requests[num_first:]
-            answers += pool.map(lambda request: _request(account, request, stop), other_requests)
+            answers += pool.map(lambda request: _send(account, request, stop), other_requests)
         finally:
-            stop.set()  # after an interrupt
+            stop.set()  # if the run is interrupted, no further request is sent
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
     for error in failures:
         if isinstance(error, BudgetError) or not isinstance(error, RolloutError):
             raise error
-    scores = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
+    scores = [parse_score(answer) if isinstance(answer, Answer) else None for answer in answers]
     if None in scores:
-        first_failure = answers[scores.index(None)]
-        text = first_failure.text if isinstance(first_failure, Answer) else str(first_failure)
+        unscored = answers[scores.index(None)]  # the first one
+        text = unscored.text if isinstance(unscored, Answer) else str(unscored)
         summary = f"{scores.count(None)} of {len(scores)} requests, {len(failures)} of them failed"
         quote = text[:_MAX_QUOTED]
         log.warning("Reward 'llm_judge' has no score for %s. The first: %r", summary, quote)
     return scores
 
 
-def _request(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
+def _send(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
     if stop.is_set():
         return RolloutError("not asked")
     try:

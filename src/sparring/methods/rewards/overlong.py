@@ -48,7 +48,8 @@ def overlong(
             f"rewards 'overlong': cache={cache} must be at most max_tokens={max_tokens}; write "
             f"cache: {max_tokens}."
         )
-    start = max_tokens - cache
+    free_tokens = max_tokens - cache
     return tuple(
-        min(0.0, max(-1.0, (start - num_sampled_tokens(turn)) / cache)) for turn in episode.turns
+        min(0.0, max(-1.0, (free_tokens - num_sampled_tokens(turn)) / cache))
+        for turn in episode.turns
     )

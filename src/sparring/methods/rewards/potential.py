@@ -19,8 +19,7 @@ def potential(
 
     What: shaping that preserves optimal policies: the game's return, assigned to the turns that won
     or lost it.
-    When to use: to learn faster from the game's outcome, without other rewards; outcome_weight
-    stays 1.
+    When to use: to learn faster from the game's outcome alone; outcome_weight stays 1.
     Mathematics:
         r_t = gamma * Phi(s_{t+1}) - Phi(s_t)
         Phi(s) = max_a Q(s, a)
@@ -28,10 +27,8 @@ def potential(
     over the seat's turns. Phi is the oracle's value of the state for the acting seat. Sums
     telescope:
         sum_t gamma^t r_t = -Phi(s_0)
-    for every episode. So the order of policies is unchanged, and with it every best response and
-    equilibrium.
-    Shapes: one number per turn; None if the oracle abstained at the turn or at the seat's next
-    turn.
+    for every episode. So best responses and equilibria do not change.
+    Shapes: one number per turn; None if the oracle abstained at the turn or the seat's next turn.
     Pitfalls:
         - Invariance requires verdicts on every turn, and credit from returns to go (``vpr`` reads
           one turn, and is not invariant).
@@ -41,8 +38,8 @@ def potential(
         - If the oracle never abstains, its errors cost only speed.
         - The reward includes the effect of the others' turns in between.
         - With outcome_weight 0 the objective is constant.
-        - At the last turn the reward is -Phi, in addition to the game's payoff. With an exact
-          oracle that assumes the others' real policies, their sum has mean 0 for best actions.
+        - At the last turn the reward is -Phi, in addition to the game's payoff. For best actions
+          the mean of their sum is 0 if the oracle is exact for the others' real policies.
     Reference: Ng, Harada, Russell, 1999; Devlin, Kudenko, 2011, for several agents.
     Verified by: tests/methods/rewards/test_potential.py.
 
@@ -59,7 +56,7 @@ def potential(
 def _difference(turn: Turn, next_turn: Turn | None, gamma: float) -> float | None:
     if turn.verdict is None:
         return None
-    best = max(turn.verdict.values)
+    value = max(turn.verdict.values)
     if next_turn is None:
-        return -best
-    return None if next_turn.verdict is None else gamma * max(next_turn.verdict.values) - best
+        return -value
+    return None if next_turn.verdict is None else gamma * max(next_turn.verdict.values) - value

@@ -42,10 +42,10 @@ def reference_match(
     Mathematics:
         s(a, b) = [1 + |P_a & P_b| / |P_a | P_b| + number of equal values] / (2 + |P_b|)
     for a call a of an action and a call b of the reference, with parameters P_a and P_b; 0 where
-    the names differ. m is a matching of the largest sum over i of
+    the names differ. m is the matching with the largest sum over i of
         s(a_i, b_m(i))
-    in which only positive s are matched. r_t is the mean of s(a_i, b_m(i)) over the calls of turn
-    t; calls without a match count 0. With ``matching`` "optimal_transport" a call is worth
+    Only pairs with a positive s are matched. r_t is the mean of s(a_i, b_m(i)) over the calls of
+    turn t; calls without a match count 0. With ``matching`` "optimal_transport" a call is worth
         r = sum_j T_ij s_ij
     with T by Sinkhorn for equal weights, 1 / calls and 1 / references, and ``regularisation``.
     Shapes: one number per turn, in [0, 1]; None where the game has no reference.

@@ -42,8 +42,7 @@ def regret(
 
     Args:
         scale: divisor of the regret. "units" (default): 1, for regret in the game's units. "state":
-            the worst action of any turn costs 1. "game": games of different units become
-            comparable.
+            the worst action of any turn costs 1. "game": games with different units compare.
         positive: false (default): the best action gets 0. true: 1 is added, so with "state" and
             "game" the reward is in [0, 1], 1 for the best action.
     """

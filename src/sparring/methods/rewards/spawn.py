@@ -22,8 +22,7 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     environments without a lead.
     Pitfalls:
         - The reward also pays for idle workers; add ``subtasks_finished``, which does not.
-        - With a constant weight the reward pays for width even if the task does not (spurious
-          parallelism).
+        - With a constant weight the reward pays for width without a use (spurious parallelism).
         - The bound on shaping would scale the reward down, unless ``reorder_outcomes`` is set.
     Reference: Kimi K2.5 (arXiv 2602.02276). The report names the rewarded quantity; form, weight
     and schedule are not published. This form is ours.

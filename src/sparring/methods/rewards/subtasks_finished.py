@@ -1,4 +1,4 @@
-"""Reward: share of a lead's calls that ended well."""
+"""Reward: share of the workers called by a lead that were successful."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ NEEDS = {"game"}
 
 
 def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None, ...]:
-    """Pay a lead for the share of its calls that ended well: r_finish of Agent Swarm (PARL).
+    """Pay a lead for the share of successful workers: r_finish of Agent Swarm (PARL).
 
-    What: the share of called workers that finished something.
+    What: the number of successful workers, divided by the number of called workers.
     When to use: beside ``spawn``, against spurious parallelism (useless calls of workers). A
     schedule should lower the ``weight`` to 0; set ``reorder_outcomes``.
-    Mathematics: on the last turn of the lead, with w_t workers in wave t, F of whom ended well
+    Mathematics: on the last turn of the lead
         r = F / sum over t of w_t
-    and 0 without calls. In ``dag_search`` a call ended well if it finished its sub-task, in
-    ``wide_search`` if it noted a new right cell.
+    w_t is the number of workers in wave t, and F the number of successful workers in all waves. In
+    ``dag_search`` a worker is successful if it finishes its sub-task, in ``wide_search`` if it
+    notes a new right cell.
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in
     environments without a lead.
-    Pitfalls: one call that ends well pays as much as many, so without another reward few calls are
-    best. An empty call earns 0; the published text does not define this.
+    Pitfalls: one successful worker earns as much as many, so without another reward few calls are
+    best. Without workers the reward is 0; the published text does not define this case.
     Reference: Kimi K2.5 (arXiv 2602.02276). The report names the rewarded quantity; form, weight
     and schedule are not published. This form is ours.
     Verified by: tests/methods/rewards/test_lead_rewards.py.

@@ -1,4 +1,4 @@
-"""Functions for selection rules: trajectories with their groups, and draws independent of order.
+"""Functions for selection rules: trajectories with groups, and draws that ignore the row order.
 
 Legend: J trajectories.
 """
@@ -38,22 +38,22 @@ class Trajectories:
 
     turns: TurnTable
     returns: FloatArray  # [J]
-    starts: IntArray  # [J] first row of each trajectory
+    first_rows: IntArray  # [J] first row of each trajectory
     groups: IntArray  # [J] index of the trajectory's group
     num_groups: int
 
     @property
-    def counts(self) -> IntArray:
+    def group_sizes(self) -> IntArray:
         """Number of trajectories of each group."""
         return group_counts(self.groups, self.num_groups)
 
     @property
-    def lengths(self) -> IntArray:
+    def num_turns(self) -> IntArray:
         """Number of turns of each trajectory, [J]."""
-        return np.diff(np.append(self.starts, len(self.turns.trajectory)))
+        return np.diff(np.append(self.first_rows, len(self.turns.trajectory)))
 
     def deviations(self) -> FloatArray:
-        """Return the sample deviation of each group's returns, exactly 0 for equal returns."""
+        """Return the sample deviation of each group's returns, and exactly 0 for equal returns."""
         return group_std_or_zero(self.returns, self.groups, self.num_groups)
 
     def sums(self, column: FloatArray) -> FloatArray:
@@ -62,14 +62,16 @@ class Trajectories:
 
     def group_draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per group, which depends on the group's id and role only."""
-        first_rows = self.starts[np.unique(self.groups, return_index=True)[1]]
-        return _draws(stream, self.turns.group[first_rows], self.turns.role[first_rows])
+        rows = self.first_rows[np.unique(self.groups, return_index=True)[1]]
+        return _uniforms(stream, self.turns.group[rows], self.turns.role[rows])
 
     def draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
-        return _draws(stream, self.turns.episode[self.starts], self.turns.seat[self.starts])
+        return _uniforms(
+            stream, self.turns.episode[self.first_rows], self.turns.seat[self.first_rows]
+        )
 
-    def rows(self, mask: BoolArray) -> BoolArray:
+    def row_mask(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
         if len(mask):
             return broadcast_to_turns(mask.astype(np.float64), self.turns) > 0.0
@@ -92,10 +94,14 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
             f"selection {rule!r}: reward {turns.reward[invalid[0]]} in row {invalid[0]} is not "
             "finite; correct the game or the reward plug-in from which it comes."
         )
-    returns, starts = trajectory_returns(turns)
+    returns, first_rows = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
     return Trajectories(
-        turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=num_groups
+        turns=turns,
+        returns=returns,
+        first_rows=first_rows,
+        groups=groups[first_rows],
+        num_groups=num_groups,
     )
 
 
@@ -105,6 +111,6 @@ def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
     return order
 
 
-def _draws(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
-    pairs = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
-    return np.array([stream.child(a).child(b).uniform(0) for a, b in pairs], dtype=np.float64)
+def _uniforms(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
+    keys = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
+    return np.array([stream.child(a).child(b).uniform(0) for a, b in keys], dtype=np.float64)

@@ -53,7 +53,7 @@ def d3s_downsample(
     mask = np.zeros(num_trajectories, dtype=bool)
     mask[order[:num_top]] = True
     mask[order[num_trajectories - (num_kept - num_top) :]] = True
-    return data.rows(mask)
+    return data.row_mask(mask)
 
 
 def _num_largest(descending: FloatArray, num_kept: int) -> int:
@@ -67,5 +67,5 @@ def _num_largest(descending: FloatArray, num_kept: int) -> int:
     bottom_start = len(scaled_values) - (num_kept - num_top)
     mean = (sums[num_top] + sums[-1] - sums[bottom_start]) / num_kept
     variance = (squares[num_top] + squares[-1] - squares[bottom_start]) / num_kept - mean * mean
-    best: int = num_top[np.flatnonzero(variance >= variance.max() - 1e-12)[0]]
-    return int(best)
+    best_index = np.flatnonzero(variance >= variance.max() - 1e-12)[0]
+    return int(num_top[best_index])

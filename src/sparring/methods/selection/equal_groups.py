@@ -39,6 +39,5 @@ def equal_groups(
     if policy == "keep" or not len(turns.reward):
         return np.ones(len(turns.reward), dtype=bool)
     data = trajectories(turns, "equal_groups")
-    return data.rows(
-        (is_varied(data.returns, data.groups, data.num_groups) | (data.counts == 1))[data.groups]
-    )
+    is_kept = is_varied(data.returns, data.groups, data.num_groups) | (data.group_sizes == 1)
+    return data.row_mask(is_kept[data.groups])

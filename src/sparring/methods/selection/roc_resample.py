@@ -44,7 +44,7 @@ def roc_resample(
         - The penalty of the authors' code counts errors in tool responses (0.5 if there are no
           responses) and repeated answer tags; here illegal turns replace both.
         - With both seats trained, an episode stays if one of its trajectories stays.
-        - A group of one counts as equal returns and is dropped.
+        - The rule drops a group of one, because its returns count as equal.
         - Preset ``as_released``: both kinds by penalty, small groups dropped.
     Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar,
     down_sample/roc.py.
@@ -54,7 +54,8 @@ def roc_resample(
         keep: number of trajectories of a reduced group, at least 2.
         least: smallest number of successes, and of failures, that stay if the group has that many;
             at least 0, and at most half of ``keep``.
-        component: name of a reward for form, which lowers the penalty. null (default): no reward.
+        component: name of a reward of the reply's form; it lowers the penalty. null (default): no
+            reward.
         negatives: choice of failures: "uniform" (default, at random), or "penalty" (of lowest
             penalty, as with successes).
         smaller: treatment of groups with fewer than ``keep`` trajectories: "keep" (default) or
@@ -71,7 +72,7 @@ def roc_resample(
         )
     data = trajectories(turns, "roc_resample")
     penalty, draws = _penalty(data, component), data.draws(stream)
-    has_different_returns, sizes = data.deviations() > 0, data.counts
+    has_different_returns, sizes = data.deviations() > 0, data.group_sizes
     mask = np.zeros(len(data.returns), dtype=bool)
     order = np.argsort(data.groups, kind="stable")
     for group, members in enumerate(np.split(order, np.cumsum(sizes)[:-1]) if len(order) else []):
@@ -82,11 +83,11 @@ def roc_resample(
             continue
         is_success = data.returns[members] > 0
         successes, failures = members[is_success], members[~is_success]
-        num_kept = _num_successes(len(successes), len(failures), keep, least)
-        mask[_by_penalty(successes, penalty, draws)[:num_kept]] = True
-        weight = penalty * (negatives == "penalty")
-        mask[_by_penalty(failures, weight, draws)[: keep - num_kept]] = True
-    return data.rows(mask)
+        num_successes = _num_successes(len(successes), len(failures), keep, least)
+        mask[_sort_by_penalty(successes, penalty, draws)[:num_successes]] = True
+        failure_penalty = penalty * (negatives == "penalty")
+        mask[_sort_by_penalty(failures, failure_penalty, draws)[: keep - num_successes]] = True
+    return data.row_mask(mask)
 
 
 def _penalty(data: Trajectories, component: str | None) -> FloatArray:
@@ -99,7 +100,7 @@ def _penalty(data: Trajectories, component: str | None) -> FloatArray:
                 f"write one of {names}."
             )
         penalties = penalties - data.sums(data.turns.components[component])
-    return penalties / np.maximum(data.lengths, 1)
+    return penalties / np.maximum(data.num_turns, 1)
 
 
 def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
@@ -107,5 +108,5 @@ def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
     return min(max(num_kept, min(least, num_good)), keep - min(least, num_bad))
 
 
-def _by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
+def _sort_by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
     return members[best_first(-penalty[members], draws[members])]

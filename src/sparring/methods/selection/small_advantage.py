@@ -35,7 +35,7 @@ def small_advantage(
         - The estimator computes its baseline without the dropped trajectories, so the group's mean
           and deviation come from the extremes. Credit ``loop`` can drop trajectories after it
           computes the baseline of the complete group, as in the paper.
-        - A group of one counts as A = 0 and is dropped.
+        - In a group of one A is 0, so the rule drops the group.
         - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
     the number of its workers).
@@ -59,4 +59,4 @@ def small_advantage(
     num_kept = -(-int((advantage_sizes >= threshold).sum()) // multiple) * multiple
     mask = np.zeros(len(advantage_sizes), dtype=bool)
     mask[best_first(advantage_sizes, data.draws(stream))[:num_kept]] = True
-    return data.rows(mask)
+    return data.row_mask(mask)

@@ -26,12 +26,11 @@ def snr_filter(
     """Keep the groups of largest variance until they cover a share of the batch's summed variance.
 
     What: the signal of a group-relative gradient is the spread of returns within its groups. Groups
-    with little signal still add noise. The number of groups adapts to the distribution of the
-    spread.
+    with little signal still add noise. The rule adapts the number of groups to the batch.
     When to use: if the share of useful initial states changes over the run, so that no fixed share
     (``variance_filter``) is right.
-    Mathematics: S_1 >= S_2 >= ... are the scores of the groups. The rule keeps the smallest number
-    of first groups with
+    Mathematics: S_1 >= S_2 >= ... are the scores of the groups. The rule keeps the first groups, as
+    few as possible, with
         sum S >= top_p * sum of all S - tolerance
     and drops from these the groups with
         S < min_p * S_1
@@ -39,9 +38,9 @@ def snr_filter(
     Pitfalls:
         - A batch of equal returns is dropped completely, and the step changes no weights.
         - A tolerance above 0 depends on the scale of the rewards.
-        - The authors' code names its score reward_variance but computes the deviation. That code
-          has a tolerance of 0.01 and no filter at top_p 1. Preset ``as_released`` has both
-          settings.
+        - The authors' code names its score reward_variance but computes the deviation, and has a
+          tolerance of 0.01; preset ``as_released`` has both settings. At top_p 1 that code does not
+          filter.
         - The stream breaks ties of scores.
     Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_p, linear).
@@ -68,4 +67,4 @@ def snr_filter(
     is_needed = covered_before < (top_p * total - tolerance) - 1e-12 * total
     mask = np.zeros(data.num_groups, dtype=bool)
     mask[order] = is_needed & (scores[order] >= min_p * scores.max(initial=0.0))
-    return data.rows(mask[data.groups])
+    return data.row_mask(mask[data.groups])

@@ -30,8 +30,7 @@ def variance_filter(
         - A quarter of the groups is a quarter of the data: play four times as many episodes, or set
           ``rollout.refills``.
         - Groups of one have no deviation and are dropped first.
-        - A fixed share keeps groups of equal returns if there are too few others; ``snr_filter``
-          does not.
+        - A fixed share keeps groups of equal returns if others are too few, unlike ``snr_filter``.
         - The stream breaks ties of deviations.
         - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Wang et al., 2025 (RAGEN, StarPO-S; arXiv 2504.20073); code of mll-lab-nu/RAGEN,
@@ -49,4 +48,4 @@ def variance_filter(
     mask = np.zeros(data.num_groups, dtype=bool)
     num_kept = max(1, int(keep * data.num_groups + 1e-9))
     mask[best_first(data.deviations(), data.group_draws(stream))[:num_kept]] = True
-    return data.rows(mask[data.groups])
+    return data.row_mask(mask[data.groups])

@@ -36,8 +36,8 @@ def endpoint(
     as published uses text-embedding-3-small. Needs the extra ``endpoint``.
     Mathematics: the endpoint's vectors, divided by their lengths.
     Shapes: texts, n; vectors, [n, d] with the endpoint's d.
-    An empty text is not sent, because endpoints refuse it; its vector is zero. Only the first
-    8,000 characters of a text are sent.
+    An empty text is not sent, because endpoints reject empty texts; its vector is zero. Only the
+    first 8,000 characters of a text are sent.
     Pitfalls: a run is reproducible only if the endpoint returns the same vectors again. The cost
     of the requests is not counted.
     Reference: OpenAI API reference, "Create embeddings"; Xu et al., 2025, arXiv:2502.04686.
@@ -86,10 +86,10 @@ def _cache_and_connection(
 def _parse_vectors(body: str, num_texts: int) -> list[list[float]]:
     try:
         data: list[dict[str, Any]] = json.loads(body)["data"]
-        by_index = {int(entry["index"]): [float(x) for x in entry["embedding"]] for entry in data}
-        vectors = [by_index[index] for index in range(num_texts)]
+        vector_of = {int(entry["index"]): [float(x) for x in entry["embedding"]] for entry in data}
+        vectors = [vector_of[index] for index in range(num_texts)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
-    if not all(entry and np.isfinite(entry).all() for entry in vectors):
+    if not all(vector and np.isfinite(vector).all() for vector in vectors):
         raise MalformedError(body.strip())
     return vectors

@@ -67,7 +67,7 @@ class ArmBook:
                 arm.name: [
                     record
                     if type(record) is ArmRecord
-                    else ArmRecord(*record)  # a list, if restored
+                    else ArmRecord(*record)  # a checkpoint stores records as lists
                     for record in (state or {}).get(arm.name, ())
                 ]
                 for arm in self.arms
@@ -95,15 +95,15 @@ class ArmBook:
 
         Args:
             turns: all turns of the step, before selection.
-            arm_of: name of the arm of each group id.
+            arm_of: name of the arm of each group, by group id.
             step: the step's number.
         """
         if not len(turns.reward):
             return
-        returns, starts = trajectory_returns(turns)
+        returns, first_rows = trajectory_returns(turns)
         ids, num_ids = start_groups(turns)
-        variance = group_std(returns, ids[starts], num_ids, ddof=0)[ids[starts]] ** 2
-        group_ids, group_of = np.unique(turns.group[starts], return_inverse=True)
+        variance = group_std(returns, ids[first_rows], num_ids, ddof=0)[ids[first_rows]] ** 2
+        group_ids, group_of = np.unique(turns.group[first_rows], return_inverse=True)
         sizes = np.bincount(group_of)
         successes = np.bincount(group_of, weights=returns > 0).astype(np.int64)
         means = np.bincount(group_of, weights=returns) / sizes
@@ -131,7 +131,7 @@ def check_output(curriculum: BoundPlugin, arm_indices: Any, request: CurriculumR
 
 
 def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:
-    """Return the index of the arm at the share ``target`` of the cumulative weights."""
+    """Return the index of the first arm whose cumulative weight exceeds ``target`` of the sum."""
     remaining, last_positive = target * sum(weights), 0
     for index, weight in enumerate(weights):
         if weight > 0:
@@ -150,8 +150,9 @@ def arm_shares(arms: Sequence[Arm]) -> FloatArray:
 
 def success_rate(records: Sequence[ArmRecord]) -> float:
     """Return the share of successful trajectories of these records, nan without records."""
-    size = sum(record.size for record in records)
-    return sum(record.successes for record in records) / size if size else float("nan")
+    num_trajectories = sum(record.size for record in records)
+    num_successes = sum(record.successes for record in records)
+    return num_successes / num_trajectories if num_trajectories else float("nan")
 
 
 def draw_arms(request: CurriculumRequest, weights: FloatArray, counter: int = 0) -> IntArray:

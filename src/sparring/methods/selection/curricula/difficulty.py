@@ -28,8 +28,7 @@ def difficulty(
 ) -> IntArray:
     """Play the arms with a success rate near a target, and sometimes any arm.
 
-    What: neither solved nor hopeless arms are played. The target success rate may change over the
-    run.
+    What: solved and hopeless arms are not played. The target success rate may change over the run.
     When to use: fixed initial states or games of unequal difficulty. A falling ``target`` leads
     from easy to hard.
     Mathematics: the success rate of an arm's latest ``window`` records is

@@ -36,8 +36,7 @@ def prioritised(
     Unplayed arms get a part of the draws equal to their share of all arms, by weight.
     Shapes: [A] arms -> [groups].
     Pitfalls:
-        - With one episode per group every deviation is 0, and all played arms have equal
-          probability.
+        - With one episode per group every deviation is 0, so all played arms are equally likely.
         - With ``plr`` nearly all groups of a step go to one arm. This fits a method that plays one
           level at a time, and is greedy for a batch.
         - The first of several equal arms has the better rank.
@@ -49,10 +48,10 @@ def prioritised(
 
     Args:
         by: priority of an arm: "value" (default), the deviation, or "rank", one over its rank.
-        alpha: exponent of the priority, at least 0. 0 gives all played arms the same priority;
-            larger is greedier. Preset ``plr`` has 10, which is its temperature 0.1.
-        staleness: share of the draws by the age of the latest record, in [0, 1], which bounds the
-            age of records. Default 0.1.
+        alpha: exponent of the priority, at least 0. 0 gives all played arms the same priority; a
+            larger alpha is greedier. Preset ``plr`` has 10, because the paper's temperature is 0.1.
+        staleness: share of the draws by the age of the latest record, in [0, 1]; such draws keep
+            the records of all arms recent. Default 0.1.
     """
     is_played = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])

@@ -28,8 +28,8 @@ def signals_triage(
 ) -> IntArray:
     """Play arms that fail, stagnate or decline more often.
 
-    What: simple tests of the records, which need no model, raise the weight of arms with bad
-    results.
+    What: simple tests of an arm's records raise the weight of arms with bad results. The tests need
+    no model.
     When to use: if the policy does well from most initial states and badly from a few, for example
     after a change of the policy.
     Mathematics: p is the success rate of the latest record, q the mean rate of the earlier records
@@ -68,10 +68,9 @@ def _signals(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
     rates = [record.successes / record.size for record in records]
     if not rates:
         return 1.0, 0.0, 0.0
-    *earlier, latest = rates
-    is_constant = bool(earlier) and latest < 1.0 and min(rates) == max(rates)
-    return (
-        1.0 - latest,
-        float(is_constant),
-        max(sum(earlier) / len(earlier) - latest, 0.0) if earlier else 0.0,
-    )
+    *earlier_rates, latest_rate = rates
+    if not earlier_rates:
+        return 1.0 - latest_rate, 0.0, 0.0
+    is_constant = latest_rate < 1.0 and min(rates) == max(rates)
+    decline = max(sum(earlier_rates) / len(earlier_rates) - latest_rate, 0.0)
+    return 1.0 - latest_rate, float(is_constant), decline

@@ -47,8 +47,8 @@ def xrpo_allocator(
 
     Args:
         exploration: weight of the bonus for arms with few episodes, in units of returns, at least
-            0. With 0 only deviations count: an arm of equal returns is then never played again
-            while another arm varies.
+            0. With 0 only deviations count: an arm of equal returns is never played again while
+            another arm has different returns.
         confidence: level of the confidence interval of the mean return, above 0 and below 1.
             Default 0.95.
         window: number of an arm's latest records that count, at least 1; at most 32 are kept.
@@ -64,10 +64,10 @@ def xrpo_allocator(
     chosen_arms = []
     for _ in range(request.num_groups):
         priority = _priority(num_trajectories, deviations, exploration, confidence)
-        best = int(np.lexsort((draws, -priority))[0])
-        chosen_arms.append(best)
-        num_trajectories[best] += group_size
-        draws[best] += 1.0  # puts this arm behind its ties
+        arm = int(np.lexsort((draws, -priority))[0])
+        chosen_arms.append(arm)
+        num_trajectories[arm] += group_size
+        draws[arm] += 1.0  # other arms of equal priority come first next time
     return np.array(chosen_arms, dtype=np.int64)
 
 
@@ -82,8 +82,8 @@ def _priority(
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
     has_few_trajectories, sizes = counts < 2, np.maximum(counts, 2)
-    widths = (_half_width(count, deviations, confidence) for count in (sizes, sizes + 1))
-    gain = next(widths) - next(widths)
+    width = _half_width(sizes, deviations, confidence)
+    gain = width - _half_width(sizes + 1, deviations, confidence)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / sizes)
     return np.where(has_few_trajectories, np.inf, gain + bonus)
 

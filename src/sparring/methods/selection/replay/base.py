@@ -98,7 +98,7 @@ class ReplayBuffer:
         Args:
             rule: chooses the stored episodes to add, and the next buffer; None changes nothing.
             fresh_episodes: the episodes of this step after selection.
-            arm_of: name of the arm of each group id.
+            arm_of: name of the arm of each group, by group id.
             num_episodes: configured episodes per step.
             step: the step's number.
             stream: random stream of the rule.
@@ -175,21 +175,21 @@ def recent_entries(
 
 
 def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float]:
-    """Return the mean |A| by group id; A is the return minus its mean over (group, role)."""
+    """Return the mean |A| by group id; A is a return minus the mean of its (group, role)."""
     data = trajectories(turn_table(episodes_of_step), "replay")
     sizes = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
-    ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
-    means = np.bincount(inverse, weights=sizes) / np.maximum(np.bincount(inverse), 1)
+    ids, index_of_id = np.unique(data.turns.group[data.first_rows], return_inverse=True)
+    means = np.bincount(index_of_id, weights=sizes) / np.maximum(np.bincount(index_of_id), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 
 def add_fresh_groups(
     request: ReplayRequest, buffer: Sequence[ReplayEntry], sizes: Mapping[int, float], capacity: int
 ) -> tuple[ReplayEntry, ...]:
-    """Return the buffer with the fresh groups of mean |A| > 0 added.
+    """Return the buffer with the fresh groups of mean |A| > 0 added; ``sizes`` is |A| by group id.
 
     The oldest groups leave a full buffer; groups enter and leave completely.
     """
@@ -228,12 +228,12 @@ def draw_groups(
 
     The method is that of Efraimidis and Spirakis, 2006.
     """
-    keys = [
+    sort_keys = [
         -np.log(1.0 - stream.uniform(group)) / max(weight, 1e-300)
         for group, weight in enumerate(weights)
     ]
     result: list[list[ReplayEntry]] = []
-    for group in np.argsort(keys, kind="stable").tolist():
+    for group in np.argsort(sort_keys, kind="stable").tolist():
         if sum(map(len, result)) >= num_episodes:
             break
         result.append(groups[group])

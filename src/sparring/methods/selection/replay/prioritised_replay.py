@@ -45,8 +45,7 @@ def prioritised_replay(
           apply them. So initial states with a wide range of returns count more.
         - Priorities are those of the step of the rollout.
         - Estimators with running baselines also update them with stored returns.
-    Reference: Schaul et al., 2016 (arXiv 1511.05952), with its alpha and beta (proportional
-    variant).
+    Reference: Schaul et al., 2016 (arXiv 1511.05952), proportional variant, its alpha and beta.
     Verified by: tests/methods/selection/replay/test_rules.py,
     tests/methods/selection/replay/test_rule_properties.py.
 
@@ -68,13 +67,14 @@ def prioritised_replay(
     )
     metrics = {}
     if replay_groups:
-        importance = (weights / weights.sum() * len(weights)) ** -beta
+        importance_weights = (weights / weights.sum() * len(weights)) ** -beta
         replay_indices = [
             index
             for index, members in enumerate(groups)
             if any(members is group for group in replay_groups)
         ]
-        metrics["replay_weight"] = float(importance[replay_indices].mean() / importance.max())
+        mean_weight = importance_weights[replay_indices].mean()
+        metrics["replay_weight"] = float(mean_weight / importance_weights.max())
     sizes = mean_advantage_sizes(request.fresh_episodes)
     buffer = add_fresh_groups(request, entries, sizes, capacity)
     return ReplayPlan(additions=group_additions(replay_groups), buffer=buffer, metrics=metrics)

@@ -47,7 +47,7 @@ def r3(
     tests/methods/selection/replay/test_rule_properties.py.
 
     Args:
-        number: stored episodes that join one group, at least 1; fewer if fewer are stored.
+        number: how many stored episodes join one group, at least 1; all of them if there are fewer.
         capacity: number of newest episodes in the buffer for each arm, trained seats and outcome
             (success or failure); at least 1.
         max_age: steps that an episode stays in the buffer, at least 1.
@@ -55,7 +55,7 @@ def r3(
     entries = recent_entries(request.buffer, request.step, max_age)
     entries_by_key: dict[tuple[object, ...], list[ReplayEntry]] = {}
     for entry in entries:
-        key = (*_pool_key(entry.episode, entry.arm), succeeds(entry.episode))
+        key = (*_arm_key(entry.episode, entry.arm), succeeds(entry.episode))
         entries_by_key.setdefault(key, []).append(entry)
     additions: list[tuple[ReplayEntry, int]] = []
     groups = _episodes_by_group(request.fresh_episodes)
@@ -63,7 +63,7 @@ def r3(
         first_episode, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
         if advantage_size > 0.0 or len(outcomes) > 1:
             continue
-        arm_key = _pool_key(first_episode, request.arm_of[group])
+        arm_key = _arm_key(first_episode, request.arm_of[group])
         candidates = entries_by_key.get((*arm_key, not outcomes.pop()), [])
         for draw in range(min(number, len(candidates))):
             index = request.stream.child(group).integer(draw, len(candidates))
@@ -79,7 +79,7 @@ def succeeds(episode: Episode) -> bool:
     )
 
 
-def _pool_key(episode: Episode, arm: str) -> tuple[object, ...]:
+def _arm_key(episode: Episode, arm: str) -> tuple[object, ...]:
     return arm, episode.trained, episode.roles
 
 
@@ -103,7 +103,7 @@ def _next_buffer(
     counts: dict[tuple[object, ...], int] = {}
     newest_entries = []
     for entry in reversed([*entries, *fresh_entries]):
-        key = (*_pool_key(entry.episode, entry.arm), entry.priority)
+        key = (*_arm_key(entry.episode, entry.arm), entry.priority)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= capacity:
             newest_entries.append(entry)

@@ -29,8 +29,8 @@ def ssb(
 
     What: the buffer stores groups whose returns differ. One stored episode joins for each fresh
     episode that has no advantage or that selection has dropped.
-    When to use: when more and more groups have equal returns, so that the batch with an advantage
-    shrinks.
+    When to use: when more and more groups have equal returns, so that fewer episodes have an
+    advantage.
     Mathematics:
         missing = episodes per step - fresh episodes of groups with some A != 0
     Groups of at least fill * missing episodes are drawn without replacement with probability

@@ -87,12 +87,8 @@ class Connection:
         retries: int,
         advice: Mapping[int, str] | None = None,
     ) -> None:
-        self.base_url, self.key_variable, self.timeout, self.retries = (
-            base_url,
-            key_variable,
-            timeout,
-            retries,
-        )
+        self.base_url, self.key_variable = base_url, key_variable
+        self.timeout, self.retries = timeout, retries
         self._advice_by_status = {**_ADVICE, **(advice or {})}
         address = parse_address(base_url)
         check_host(address, key_variable)

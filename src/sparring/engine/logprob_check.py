@@ -52,10 +52,8 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
         players: players with the weights that sampled the episodes.
         episodes: episodes of a step.
     """
-    from sparring.learn.pack import (
-        Reader,
-        pack,
-    )  # imports torch, which may be missing where runs are read
+    # imports torch, which may be missing where runs are read
+    from sparring.learn.pack import Reader, pack
 
     interval = min(CHECK_INTERVAL, players.config.rollout.games_per_step)
     due_episodes = [episode for episode in episodes if episode.episode_id % interval == 0]

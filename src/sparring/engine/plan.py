@@ -388,9 +388,8 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     first_gpu_bytes = training.bytes_each + shard_bytes
     advice = _gpu_advice(first_gpu_bytes, training.parts["weights"])
     has_activations = ACTIVATIONS in training.parts
-    omission = (
-        "" if has_activations else ", without activations as the model's shape is not known here"
-    )
+    omission = ", without activations as the model's shape is not known here"
+    omission = "" if has_activations else omission
     estimate = f"(an estimate{omission})"
     try:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")

@@ -700,9 +700,8 @@ class Learner(LossReader):
                 value = finite_loss(loss, batch, self.losses, progress)
                 if weight:
                     leaf_metrics.add({"loss": value, **loss_metrics}, share)
-                    leaf_metrics.add_ratios(
-                        batch.logprobs, batch.sampler_logprobs, share, is_first=is_first
-                    )
+                    pair = batch.logprobs, batch.sampler_logprobs
+                    leaf_metrics.add_ratios(*pair, share, is_first=is_first)
             self.tree.add()
         self.tree.finish()
         self.gradients.check()

@@ -203,9 +203,8 @@ class Pack:
         new_numbers = np.zeros(len(self.sequences), dtype=np.int64)  # a new number per old number
         for (old, _), new in number_of.items():
             new_numbers[old] = new
-        trained_tokens = [
-            (old, np.flatnonzero(np.frombuffer(mask, dtype=bool))) for old, mask in number_of
-        ]
+        masks = [(old, np.frombuffer(mask, dtype=bool)) for old, mask in number_of]
+        trained_tokens = [(old, np.flatnonzero(mask)) for old, mask in masks]
         return Pack(
             sequences=tuple(self.sequences[old] for old, _ in trained_tokens),
             positions=_select(self.positions, trained_tokens),
@@ -343,10 +342,8 @@ class _PackBuilder:
 
     def close_sequence(self) -> None:
         if self.ids:
-            positions, support = (
-                tuple(self._positions),
-                tuple(self._support) if any(self._support) else (),
-            )
+            positions = tuple(self._positions)
+            support = tuple(self._support) if any(self._support) else ()
             key = (tuple(self.ids), positions, support, tuple(self._legal))
             index = self._index.setdefault(key, len(self._index))
             self._distinct.append(index)
@@ -457,10 +454,8 @@ def _make_slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: I
     row_index = index_of_row[data.distinct[sequences]]
     lengths = counts[row_index]
     tree = prefix_tree([data.sequences[row] for row in rows])
-    row, position = (
-        torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
-        torch.tensor([p for ps in positions for p in ps]),
-    )
+    row = torch.from_numpy(np.repeat(np.arange(len(rows)), counts))
+    position = torch.tensor([p for ps in positions for p in ps])
     prefixes, prefix_index = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
@@ -647,12 +642,8 @@ class Reader:
                 [index_of[row] for row in sequence[indices].tolist()], dtype=torch.int64
             )
             nodes = tree.node[row, torch.from_numpy(position[indices])].to(self.model.device)
-            values[indices] = (
-                self.model.values(self.model.hidden(tree.to(self.model.device))[nodes])
-                .double()
-                .cpu()
-                .numpy()
-            )
+            hidden = self.model.hidden(tree.to(self.model.device))[nodes]
+            values[indices] = self.model.values(hidden).double().cpu().numpy()
         return values
 
     def _slices(self, data: Pack, sequences: IntArray) -> Iterator[Slice]:

@@ -10,8 +10,7 @@ Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes
 R + r, 2 R + r ... Sums over ranks are therefore the lowest levels of the tree, and sums of parts
 the levels above. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf,
 exactly as a single learner does. With ``pass``, the gradients of every pass are summed over the
-ranks at once. No rank then holds a whole gradient, but the passes of a leaf are added in another
-order.
+ranks at once. No rank then holds a whole gradient, but the order of the additions differs.
 
 Checkpoints are the same as without splitting. Whole tensors are gathered one at a time, and rank 0
 writes them with the same bytes as ``safetensors.torch.save_file``.
@@ -42,11 +41,7 @@ from sparring.models.architectures import architecture
 from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel
 
-SPLIT_KEYS = (
-    "exp_avg",
-    "exp_avg_sq",
-    MASTER,
-)  # parts of the optimiser's state that are split by rows
+SPLIT_KEYS = ("exp_avg", "exp_avg_sq", MASTER)  # optimiser's tensors that are split by rows
 
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
@@ -102,13 +97,11 @@ def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
 
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
     """Return a function per tensor of the optimiser's state that gathers it, by name."""
-    gather_functions: dict[str, Callable[[], Tensor]] = {}
+    functions: dict[str, Callable[[], Tensor]] = {}
     for index, parameter in enumerate(parameters_of(learner.optimizer)):
         for key, value in learner.optimizer.state.get(parameter, {}).items():
-            gather_functions[f"{index}.{key}"] = (
-                value.full_tensor if key in SPLIT_KEYS else value.clone
-            )
-    return gather_functions
+            functions[f"{index}.{key}"] = value.full_tensor if key in SPLIT_KEYS else value.clone
+    return functions
 
 
 DTYPE_NAMES = {  # in the order of the tensors in a file
@@ -144,7 +137,7 @@ def save_streamed(
             tensors[name]()
         return
     with path.open("wb") as file:
-        file.write(_file_header(order, shapes))
+        file.write(_header(order, shapes))
         for name in order:
             tensor = (
                 require_finite({name: tensors[name]()}, subject)[name].detach().cpu().contiguous()
@@ -152,9 +145,7 @@ def save_streamed(
             file.write(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
-def _file_header(
-    order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
-) -> bytes:
+def _header(order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> bytes:
     entries, begin = {}, 0
     for name in order:
         dtype, shape = shapes[name]
@@ -298,10 +289,7 @@ class SplitGradientTree(GradientTree):
         """Return the largest number of passes that a rank needs for its current leaf."""
         micro_tokens, padded = self._size
         rows = (np.unique(data.distinct[leaf]) for leaf in self._leaves_of_ranks)
-        return max(
-            sum(1 for _ in chunks(data, leaf_rows, micro_tokens, padded=padded))
-            for leaf_rows in rows
-        )
+        return max(sum(1 for _ in chunks(data, leaf, micro_tokens, padded=padded)) for leaf in rows)
 
     def prepare_pass(self, *, last: bool) -> None:
         """With ``sync``: sum gradients over ranks only after the last pass of a leaf."""

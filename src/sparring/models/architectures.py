@@ -62,11 +62,8 @@ class Llama:
         config = network.config
         self.body = network.model
         self.blocks = list(self.body.layers)
-        self.layers, self.heads, self.groups = (
-            config.num_hidden_layers,
-            config.num_attention_heads,
-            config.num_key_value_heads,
-        )
+        self.layers, self.heads = config.num_hidden_layers, config.num_attention_heads
+        self.groups = config.num_key_value_heads
         self.head_width = self.blocks[0].self_attn.head_dim
         self.scale = self.blocks[0].self_attn.scaling
         self.epsilon = config.rms_norm_eps

@@ -7,8 +7,8 @@ For the tiny model, calling torch takes longer than the arithmetic: a decoding s
 calls. ``gpt2.c`` does this work in one call (``CompiledPass``), and its results do not depend on
 the batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
 (default ``cc``), and stored in the cache folder. Files that other users can write are not loaded.
-Without a compiler, or with ``CC=none``, torch does the work. The provenance
-of a run says which of the two computed its replies.
+Without a compiler, or with ``CC=none``, torch does the work; a run's provenance
+says which of the two did it.
 
 Legend: N tokens or distinct prefixes, R sequences of T tokens, B cached rows, P cached positions, H
 heads, G key-value heads, D width of a head, C width.

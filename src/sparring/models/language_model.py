@@ -357,11 +357,8 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return number_of(
-            self.base,
-            WIDTH_NAMES,
-            "the width of its hidden states; a critic cannot be added to it",
-        )
+        noun = "the width of its hidden states; a critic cannot be added to it"
+        return number_of(self.base, WIDTH_NAMES, noun)
 
     @cached_property
     def context(self) -> int:
@@ -578,10 +575,8 @@ HALF_TOLERANCE = 0.5
 def check_forward(model: LanguageModel) -> None:
     """Compare a model's forward pass with its network's; see ``LanguageModel.check``."""
     check_rotations(model.base)
-    model_name, vocabulary = (
-        type(model.base).__name__,
-        model.base.get_output_embeddings().weight.shape[0],
-    )
+    model_name = type(model.base).__name__
+    vocabulary = model.base.get_output_embeddings().weight.shape[0]
     for name, weight in model.base.named_parameters():
         if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
             raise ModelError(

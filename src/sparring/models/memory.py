@@ -112,9 +112,8 @@ def activation_bytes(
         size: bytes of an activation.
         checkpointing: whether blocks are computed again in the backward pass.
     """
-    block_bytes = (
-        tokens * size * (8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention)
-    )
+    width = 8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention
+    block_bytes = tokens * size * width
     stored_bytes = (
         block_bytes + shape.layers * tokens * size * shape.hidden
         if checkpointing

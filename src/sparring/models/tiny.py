@@ -221,11 +221,8 @@ class Gpt2:
         config = network.config
         self.layers, self.heads = config.n_layer, config.n_head
         self.groups, self.head_width = self.heads, config.n_embd // config.n_head
-        self.scale, self.width, self.epsilon = (
-            self.head_width**-0.5,
-            (config.n_embd,),
-            config.layer_norm_epsilon,
-        )
+        self.scale, self.width = self.head_width**-0.5, (config.n_embd,)
+        self.epsilon = config.layer_norm_epsilon
         self._activation = network.transformer.h[0].mlp.act
         self.relu = config.activation_function == "relu"
         self._store_parameters(network.transformer)

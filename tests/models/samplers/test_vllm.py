@@ -246,7 +246,7 @@ def test_options_that_vllm_does_not_support_are_refused_by_name(monkeypatch, tmp
     with pytest.raises(ConfigError, match=r"SPARRING_VLLM_PYTHON names .*none. Run make vllm"):
         vllm(small_model())
     monkeypatch.delenv("SPARRING_VLLM_PYTHON")
-    monkeypatch.setattr(replicas, "CHECKOUT", tmp_path / "bin")
+    monkeypatch.setattr(replicas, "DEFAULT_PYTHON", tmp_path / "bin")
     with pytest.raises(ConfigError, match=r"there is no .*bin. Run make vllm"):
         vllm(small_model())
 

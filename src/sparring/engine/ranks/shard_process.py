@@ -135,13 +135,11 @@ class ShardedLearner(FurtherLearner):
     def _save_moments(self, learner: Learner, path: str) -> None:
         moments = whole_moments(learner)
         state = learner.optimizer.state
-        fields_by_index = [
-            state.get(parameter, {}) for parameter in parameters_of(learner.optimizer)
-        ]
+        parameters = parameters_of(learner.optimizer)
         shapes = {
             f"{index}.{key}": (value.dtype, tuple(value.shape))
-            for index, fields in enumerate(fields_by_index)
-            for key, value in fields.items()
+            for index, parameter in enumerate(parameters)
+            for key, value in state.get(parameter, {}).items()
         }
         save_streamed(moments, shapes, self._path_if_first(path), "The optimiser's")
 

@@ -165,12 +165,10 @@ class Worker:
             files: contents of weights files by their SHA-256; other files are read from disk.
         """
         newer_files = [file for file in weights_of_message(message) if self._is_newer(file)]
-        snapshot_files = [
-            file for file in self._weights_of.values() if ref(file.player).step is not None
-        ]
         if not newer_files:
             return
         previous = self._weights_of
+        snapshot_files = [f for f in previous.values() if ref(f.player).step is not None]
         try:
             self.load_weights([*snapshot_files, *newer_files], files)
         except RefusedError as refusal:  # even newer weights may have replaced this file
@@ -201,12 +199,10 @@ class Worker:
             return
         remaining_episodes = iter(episodes)
         for number, unit in units.items():
-            judging_seconds = counts.judging * len(unit.specs) / len(specs)
-            shared_counts = RolloutCounts(judging=judging_seconds)
-            unit_counts = counts if len(units) == 1 else shared_counts
-            rollout = Rollout(
-                list(itertools.islice(remaining_episodes, len(unit.specs))), unit_counts
-            )
+            seconds = counts.judging * len(unit.specs) / len(specs)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=seconds)
+            unit_episodes = list(itertools.islice(remaining_episodes, len(unit.specs)))
+            rollout = Rollout(unit_episodes, unit_counts)
             yield number, self._add_checks(rollout, judging)
 
     def _add_checks(self, rollout: Rollout, judging: ReplyJudges | None) -> Rollout:

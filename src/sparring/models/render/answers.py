@@ -80,10 +80,8 @@ class AnswerFormat:
         _, end_mark, answer = (self.opening + text).rpartition(END_OF_THOUGHT)
         if end_mark:
             return answer.strip()
-        ends_in_thoughts = (prompt_end + text).count(BEGIN_OF_THOUGHT) > prompt_end.count(
-            END_OF_THOUGHT
-        )
-        return "" if ends_in_thoughts else answer.strip()
+        num_begun = (prompt_end + text).count(BEGIN_OF_THOUGHT)
+        return "" if num_begun > prompt_end.count(END_OF_THOUGHT) else answer.strip()
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:

@@ -207,10 +207,8 @@ class ChatRenderer:
 
         The answer format is left out, because its opening would split a token of the reply.
         """
-        prompt_text, reply_text = (
-            self._first + PROMPT_PROBE + self._ask,
-            self._lead + REPLY_PROBE + self._end,
-        )
+        prompt_text = self._first + PROMPT_PROBE + self._ask
+        reply_text = self._lead + REPLY_PROBE + self._end
         next_text = self._after + PROMPT_PROBE + self._ask
         prompt = self._ids_of(prompt_text)
         joined_ids = self._ids_of(prompt_text + reply_text + next_text)
@@ -392,12 +390,10 @@ class ChatRenderer:
         reply_starts = [*prefills, *[""] * (len(past) + 1 - len(prefills))]
         parts, before = self._earlier_parts(messages)
         for number, (prompt, sampled) in enumerate(past):
-            reply = self.format.without_thoughts(
-                self._ask, reply_starts[number] + self.parse(sampled)
-            )
-            parts.append(
-                (before, self._prompt_text(prompt, is_first=number == 0), self._before_reply)
-            )
+            whole_reply = reply_starts[number] + self.parse(sampled)
+            reply = self.format.without_thoughts(self._ask, whole_reply)
+            prompt_text = self._prompt_text(prompt, is_first=number == 0)
+            parts.append((before, prompt_text, self._before_reply))
             parts.append(("", reply, self._end))
             before = self._after
         parts.append((before, self._prompt_text(text, is_first=not past), self._ask))

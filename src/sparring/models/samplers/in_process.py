@@ -39,9 +39,7 @@ from sparring.models.samplers.prefix_cache import (
 
 EXACT = "float32"
 LIKELY_NATS = 4.0  # tokens with log-probabilities below -LIKELY_NATS have a larger tolerance
-MAX_PROBE_TOKENS = (
-    24  # largest length in tokens of the conversation by which other engines are checked
-)
+MAX_PROBE_TOKENS = 24  # largest length of the conversation by which other engines are checked
 
 
 def dtype_of(model: LanguageModel) -> str:
@@ -89,8 +87,7 @@ def describe_difference(
         return f"there are {len(actual)} of them, not {len(expected)}"
     tolerances = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY_NATS) for value in expected]
     errors = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
-    # NaN is too large as well
-    too_large = [n for n, tolerance in enumerate(tolerances) if not errors[n] <= tolerance]
+    too_large = [n for n, limit in enumerate(tolerances) if not errors[n] <= limit]  # NaN too
     if not too_large:
         return None
     worst = max(too_large, key=errors.__getitem__)
@@ -230,9 +227,8 @@ def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     if top_p < 1.0:
         sorted_logits, order = logits.sort(dim=-1, descending=True, stable=True)
         mass_before = sorted_logits.softmax(-1).cumsum(-1) - sorted_logits.softmax(-1)
-        is_dropped = torch.zeros_like(logits, dtype=torch.bool).scatter(
-            -1, order, mass_before >= top_p
-        )
+        no_drops = torch.zeros_like(logits, dtype=torch.bool)
+        is_dropped = no_drops.scatter(-1, order, mass_before >= top_p)
         logits = logits.masked_fill(is_dropped, -torch.inf)
     return logits.log_softmax(-1)
 
@@ -420,10 +416,8 @@ class BatchDecoder:
         self, logits: Tensor, open_replies: np.ndarray, keys: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw a token of every open reply; return (tokens, whether each reply continues)."""
-        drawn_tokens, continues = (
-            np.zeros(len(open_replies), dtype=np.int64),
-            np.zeros(len(open_replies), dtype=bool),
-        )
+        drawn_tokens = np.zeros(len(open_replies), dtype=np.int64)
+        continues = np.zeros(len(open_replies), dtype=bool)
         for rule_index, (params, stop_ids) in enumerate(self._rules):
             (indices,) = np.nonzero(self._rule[open_replies] == rule_index)
             if not len(indices):
@@ -465,9 +459,8 @@ class BatchDecoder:
         self, open_replies: np.ndarray, drawn_tokens: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (row of the last step, new token) for each row of the next step."""
-        pairs, inverse = np.unique(
-            self._row[open_replies] << 32 | drawn_tokens, return_inverse=True
-        )
+        keys = self._row[open_replies] << 32 | drawn_tokens
+        pairs, inverse = np.unique(keys, return_inverse=True)
         self._row[open_replies] = inverse
         return pairs >> 32, pairs & 0xFFFFFFFF
 
@@ -605,12 +598,8 @@ class InProcessSampler(ModelSampler):
             DivergedError: the model gives no probabilities.
         """
         if prompts:
-            self.check_length(
-                max(
-                    len(ids) + max(map(len, group))
-                    for ids, group in zip(prompts, replies, strict=True)
-                )
-            )
+            pairs = zip(prompts, replies, strict=True)
+            self.check_length(max(len(ids) + max(map(len, group)) for ids, group in pairs))
         scores = []
         for begin in range(0, len(prompts), MAX_SCORED_CONTEXTS):
             chunk = slice(begin, begin + MAX_SCORED_CONTEXTS)
@@ -638,13 +627,11 @@ class InProcessSampler(ModelSampler):
         if width > 1:
             reply_cache = cache.take(parents)
             start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
-            states = torch.cat(
-                [states, self.model.extend(target[:, :-1], start, reply_cache)], dim=1
-            )
+            later_states = self.model.extend(target[:, :-1], start, reply_cache)
+            states = torch.cat([states, later_states], dim=1)
         logits = forward.logits(states.flatten(0, 1), ()) / params.temperature
-        log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(
-            len(all_replies), width, -1
-        )
+        log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k)
+        log_p = log_p.view(len(all_replies), width, -1)
         token_logprobs = log_p.gather(2, target[:, :, None]).squeeze(2)
         return sum_logprobs(token_logprobs, replies)
 
@@ -693,11 +680,8 @@ def _find_shared_base(base: LanguageModel | None) -> SharedBase | None:
 
 
 def _distinct_samplers(batches: Sequence[SampleBatch]) -> list[InProcessSampler]:
-    return list(
-        dict.fromkeys(
-            sampler for batch in batches if isinstance(sampler := batch.sampler, InProcessSampler)
-        )
-    )
+    samplers = dict.fromkeys(batch.sampler for batch in batches)
+    return [sampler for sampler in samplers if isinstance(sampler, InProcessSampler)]
 
 
 @torch.inference_mode()

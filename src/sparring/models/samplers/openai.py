@@ -493,10 +493,8 @@ class OpenAISampler(ModelSampler):
         Raises:
             ModelError, RunError, DivergedError: as for ``submit``.
         """
-        for option, value, default in (
-            ("top_p", batch.params.top_p, 1.0),
-            ("top_k", batch.params.top_k, 0),
-        ):
+        options = ("top_p", batch.params.top_p, 1.0), ("top_k", batch.params.top_k, 0)
+        for option, value, default in options:
             if value != default:
                 raise ModelError(
                     f"sampler 'openai' and rollout.{option}={value}: the learner must know which "

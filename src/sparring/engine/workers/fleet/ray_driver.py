@@ -99,10 +99,7 @@ class RayDriver:
         )(_actor_class())
 
     def carry_out(self, header: list[Any], payload: bytes) -> None:
-        """Start a worker, send it a message, or end it; the header names the request.
-
-        ``start_number`` in the header tells the starts of one worker apart.
-        """
+        """Start a worker, send it a message, or end it; ``start_number`` counts all starts."""
         request, worker, start_number, files = header
         if request == "end":
             self.end(worker)

@@ -267,10 +267,8 @@ class ReplicaPool:
     def served(self, model: LanguageModel) -> ServedWeights:
         """Return the weights of a model for replicas."""
         with self._lock:
-            number, base_number = (
-                self._number_of(model),
-                self._number_of(model.shared_base or model),
-            )
+            number = self._number_of(model)
+            base_number = self._number_of(model.shared_base or model)
             weights = self._served.get(number)
             if weights is None:
                 weights = self._served[number] = ServedWeights(model, number, base_number)

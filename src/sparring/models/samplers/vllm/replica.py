@@ -26,9 +26,7 @@ from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
-DEFAULT_PYTHON = (
-    Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"
-)  # created by `make vllm`
+DEFAULT_PYTHON = Path(__file__).parents[5] / ".venv-vllm/bin/python"  # made by `make vllm`
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
@@ -126,9 +124,7 @@ class Replica:
         self._loading_states: dict[str, State] = {}
         self._expected_logprobs: list[float] = []  # of the probe, with the weights to load
         self._waiting_since = time.monotonic()
-        self._ended_at: float | None = (
-            None  # time at which its process was first seen to have ended
-        )
+        self._ended_at: float | None = None  # time when the process was first seen to have ended
 
     @property
     def log(self) -> Path:

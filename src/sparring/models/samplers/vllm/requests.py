@@ -197,11 +197,8 @@ def _parse_spans(
 ) -> tuple[SampledSpan, ...]:
     span_starts = [(int(token), parse_weights_id(weights_id)) for token, weights_id in pairs]
     first_tokens = [token for token, _ in span_starts]
-    if (
-        not span_starts
-        or first_tokens != sorted({0, *first_tokens})
-        or first_tokens[-1] >= max(length, 1)
-    ):
+    is_ordered = bool(span_starts) and first_tokens == sorted({0, *first_tokens})
+    if not is_ordered or first_tokens[-1] >= max(length, 1):
         raise ValueError(f"spans of a reply of {length} tokens begin at {first_tokens}")
     if any(key[0] != request.served.number for _, key in span_starts):
         raise ValueError("another model's weights")

@@ -10,7 +10,7 @@ import torch
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.engine.ranks import data_parallel
 from sparring.engine.ranks.data_parallel import RankZero
 from sparring.engine.ranks.sharded import ShardedRanks
@@ -137,9 +137,9 @@ def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(fake_processes)
 
 def test_a_process_passes_on_only_gpus_that_it_sees(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
-    assert visible_gpus([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
+    assert gpu_variables([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
     with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, but CUDA_VISIBLE_DEVICES=4, 6,7 has only 3"):
-        visible_gpus([3], "scale.gpus")
+        gpu_variables([3], "scale.gpus")
 
 
 def test_with_vllm_the_models_of_workers_are_on_the_cpu():

@@ -81,7 +81,7 @@ def settled_heap() -> Iterator[None]:
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
 
 
-def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
+def gpu_variables(gpus: Sequence[int], key: str) -> dict[str, str]:
     """Return the environment variable that gives a process some of this process's GPUs.
 
     Args:

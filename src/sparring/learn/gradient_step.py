@@ -143,7 +143,7 @@ class RankGroup(Protocol):
         """Add the parts of the other ranks to this rank's means, in the order of the leaves."""
 
 
-def leaves(data: Pack, sequences: IntArray, num_leaves: int) -> list[IntArray]:
+def split_into_leaves(data: Pack, sequences: IntArray, num_leaves: int) -> list[IntArray]:
     """Split the given sequences into leaves with about equal numbers of distinct prefixes.
 
     Sequences are sorted, so that equal sequences are in one leaf and similar sequences share
@@ -188,14 +188,13 @@ class GradientTree:
         rank, num_ranks = (0, 1) if ranks is None else (ranks.rank, ranks.num_ranks)
         num_leaves = count // num_ranks
         self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
-        self._sums: list[
-            tuple[int, Tensor]
-        ] = []  # (number of leaves, sum) of subtrees, largest first
+        # (number of leaves, sum) of subtrees, largest first
+        self._sums: list[tuple[int, Tensor]] = []
 
     def leaves(self, data: Pack, sequences: IntArray) -> Iterator[IntArray]:
-        """Yield the leaves of this rank, in order; see ``leaves``."""
+        """Yield the leaves of this rank, in order; see ``split_into_leaves``."""
         self._sums.clear()
-        all_leaves = leaves(data, sequences, self.count)
+        all_leaves = split_into_leaves(data, sequences, self.count)
         yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:

@@ -125,7 +125,7 @@ class Magnet:
         return {"forward": forward, "reverse": reverse}
 
 
-def magnet(distributions: list[NextTokens]) -> Magnet:
+def make_magnet(distributions: list[NextTokens]) -> Magnet:
     """Return the distributions at K tokens as index arrays."""
     pairs = [
         (row, *pair) for row, distribution in enumerate(distributions) for pair in distribution
@@ -465,7 +465,7 @@ def _make_slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: I
         prefix_index=prefix_index,
         target=tree.ids[tree.node[row, position]],
         support=_supports(data, rows, counts),
-        legal=magnet([distribution for row in rows for distribution in data.legal[row]]),
+        legal=make_magnet([distribution for row in rows for distribution in data.legal[row]]),
         token_index=torch.from_numpy(_ranges(offset[row_index], lengths)),
         tokens=_ranges(first_tokens[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.core.records import IntArray
-from sparring.learn.gradient_step import GradientTree, RankGroup, leaves, require_finite
+from sparring.learn.gradient_step import GradientTree, RankGroup, require_finite, split_into_leaves
 from sparring.learn.learner import Learner
 from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import MAX_PADDING, Pack, chunks
@@ -275,7 +275,10 @@ class SplitGradientTree(GradientTree):
     def leaves(self, data: Pack, sequences: IntArray) -> Iterator[IntArray]:
         """Yield this rank's leaves, in order."""
         self._sums.clear()
-        all_leaves, num_ranks = leaves(data, sequences, self.count), self._learners.num_ranks
+        all_leaves, num_ranks = (
+            split_into_leaves(data, sequences, self.count),
+            self._learners.num_ranks,
+        )
         for begin in range(0, self.count, num_ranks):
             self._leaves_of_ranks = all_leaves[begin : begin + num_ranks]
             yield self._leaves_of_ranks[self._learners.rank]

@@ -47,9 +47,8 @@ def add_adapters(
     config = LoraConfig(**options, task_type="CAUSAL_LM")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from peft's use of other libraries
-        warnings.filterwarnings(
-            "ignore", message="fan_in_fan_out"
-        )  # peft corrects this option itself
+        # peft corrects the option fan_in_fan_out itself
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")
         try:
             adapted_network = get_peft_model(network, config)
         except ValueError as error:

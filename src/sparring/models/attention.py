@@ -285,7 +285,7 @@ def _attend_block(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: fl
 
 
 class QueryBlock(NamedTuple):
-    """Queries with the same number of keys. Their scores fit in the CPU's cache."""
+    """Queries with the same number of keys, whose scores fit in the CPU's cache."""
 
     rows: Tensor | slice
     queries: slice

@@ -33,7 +33,7 @@ from sparring.config import RunConfig
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import RunError, SparringError
 from sparring.core.files import disk_errors
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.core.records import Credit
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
@@ -175,7 +175,7 @@ class RankZero:
         environment = {**threads, **self._environment}
         for rank in self._other_ranks:
             first_message = json.dumps({**settings, "rank": rank}).encode()
-            variables = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            variables = gpu_variables([self._gpus[rank]], "learner.gpus") if self._gpus else {}
             child = PythonProcess(
                 *(rank, first_message, self._mailbox),
                 module=self.module,

@@ -1,7 +1,7 @@
 """Several learners of a run that split weights, gradients and optimiser among them.
 
 Each learner is a process of this machine (``shard_process.py``), learner 0 included, on the CPU or
-on a GPU. The training process plays. It therefore holds complete weights (on learner 0's GPU, if
+on a GPU. The training process plays, and therefore holds complete weights (on learner 0's GPU, if
 there are GPUs), but no gradients and no optimiser. After an update the weights are gathered in a
 file of the run folder, one tensor at a time, and the training process reads the file.
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core.child_process import ChildProcess, Mailbox
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.engine.workers.fleet.base import WorkerMessage
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({read_fd}, {write_fd})"
@@ -97,7 +97,7 @@ class ProcessFleet:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        variables = self._gpus and visible_gpus(
+        variables = self._gpus and gpu_variables(
             [self._gpus[worker % len(self._gpus)]], "scale.gpus"
         )
         child = PythonProcess(worker, self._settings, self._mailbox, environment=variables or None)

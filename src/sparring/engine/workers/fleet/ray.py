@@ -25,7 +25,7 @@ from typing import Any
 
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import DEBUG, ConfigError, RunError
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import PythonProcess
@@ -133,7 +133,7 @@ class RayFleet:
             module=DRIVER,
             environment={
                 **_environment(address),
-                **(visible_gpus(gpus, "scale.gpus") if gpus else {}),
+                **(gpu_variables(gpus, "scale.gpus") if gpus else {}),
             },
         )
         capacity = self._wait_until_up()

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
@@ -66,7 +66,7 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
     offline = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
         **offline,
-        **({} if gpu is None else visible_gpus([gpu], "sampler.gpus")),
+        **({} if gpu is None else gpu_variables([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # a single process, which one kill ends
         "VLLM_LOGGING_LEVEL": "WARNING",
@@ -106,8 +106,8 @@ class Replica:
         stage: off, starting, loading weights, checking them, or ready.
         key: key of the weights that the process has or is loading.
         pending: requests without an answer, by number.
-        early_answers: (number, answer) of answers that arrived during the check. Their weights may
-            be wrong.
+        early_answers: (number, answer) of answers that arrived during the check, perhaps with wrong
+            weights.
     """
 
     def __init__(

@@ -537,9 +537,9 @@ class Credit:
     ``advantages`` has shape [N] if ``level == "turn"`` (all sampled tokens of a turn have its
     advantage), or [sum of n_tokens] in row order if ``level == "token"``. ``state`` is the
     estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
-    critic's targets, if a critic is trained: [N], for the state before each turn, or after it if the
-    plug-in NEEDS "value_after" and not "value". If the plug-in NEEDS "token_value", the targets are
-    [sum of n_tokens], for the state before each token. ``baselines`` [N] is the
+    critic's targets, if a critic is trained: [N], for the state before each turn, or after it if
+    the plug-in NEEDS "value_after" and not "value". If the plug-in NEEDS "token_value", the targets
+    are [sum of n_tokens], for the state before each token. ``baselines`` [N] is the
     value subtracted from each turn's outcome before any scaling, for the records only. ``trained``
     [N] says which turns are trained (None: all); losses and their means leave out other turns.
     """

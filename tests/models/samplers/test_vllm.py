@@ -169,7 +169,7 @@ def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
     torn += [1, 1]
     sampler.refresh()
     with pytest.raises(
-        RunError, match=r"stops: replica 0 refuses weights: WeightFileError: .*has other content than was written"
+        RunError, match=r"stops: replica 0 refuses weights: WeightFileError: .*differs from what was written"
     ):
         sample(sampler, make_requests(), PARAMS, STOP)
     torn.clear()

@@ -67,7 +67,7 @@ def measure(recipe, games):
         _, forward = time_call(
             lambda: [
                 engine.learner._forward(engine.model, part)
-                for part in engine.learner._parts(data, all_sequence_indices(data))
+                for part in engine.learner._slices(data, all_sequence_indices(data))
             ]
         )
     noise = np.random.default_rng(0).standard_normal(len(data.turn_of))

@@ -349,7 +349,7 @@ class _FreshModel(Model):
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:
                 lag = learning.next - self._versions.pop(unit)
                 old = lag > setting.lag
-                self.admission.take_group(unit, too_stale=old)
+                self.admission.take_group(unit, is_too_stale=old)
                 self._taken += not old
                 self.lags += [] if old else [lag]
             issued = [next(self._numbers) for _ in range(self.admission.num_issuable)]

@@ -161,7 +161,7 @@ class World:
         assert len(scheduler._idle) <= len(self.workers)
         assert len(scheduler._checks) <= 5 * len(self.workers)
         assert scheduler._queue._unsent <= self.open
-        assert scheduler._queue._open.keys() == self.open
+        assert scheduler._queue._issue_of.keys() == self.open
         assert scheduler._queue._num_ended == self.ended
         assert len(scheduler._queue._heap) <= len(self.issued)
         assert sum(scheduler._queue._num_unsent.values()) == len(scheduler._queue._unsent)

@@ -61,7 +61,7 @@ class World:
             is_old = bool(withhold_every) and group % withhold_every == 0
             for fate in self.arrived.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
-            self.admission.take_group(group, too_stale=is_old)
+            self.admission.take_group(group, is_too_stale=is_old)
             self.taken += 0 if is_old else GROUP_SIZE
         self.learnt, self.taken = self.learnt + 1, 0
         self.admission.begin_step(self.learnt)
@@ -142,9 +142,9 @@ def test_issued_episodes_are_limited_by_the_lag_and_the_end_of_the_run():
     assert admission.num_issuable == 12
     admission.record_arrival(0, {0: 4, 2: 4})  # group 1 failed, so one more may be issued
     assert (admission.num_issuable, admission.budget.lost) == (16, 4)
-    admission.take_group(0, too_stale=True)  # a group that is too old also frees its place
+    admission.take_group(0, is_too_stale=True)  # a group that is too old also frees its place
     assert admission.num_issuable == 20
-    admission.take_group(2, too_stale=False)  # a group being learnt frees its place only afterwards
+    admission.take_group(2, is_too_stale=False)  # a group being learnt frees its place only afterwards
     assert admission.num_issuable == 20
     assert num_issuable(admission, 1) == 24
 

@@ -211,7 +211,7 @@ def test_an_episode_takes_newer_weights_between_turns_and_tokens(weights_setup, 
 @pytest.mark.parametrize(("call_number", "is_checked"), [(1, True), (2, False)])
 def test_logprob_check_skips_episodes_with_older_weights(weights_setup, monkeypatch, call_number, is_checked):
     config, _, _, newer_files, unit = weights_setup
-    monkeypatch.setattr(logprob_check, "EPISODES_PER_CHECK", 1)
+    monkeypatch.setattr(logprob_check, "CHECK_INTERVAL", 1)
     worker = Worker(config)
     episodes = (
         answer_of(worker.answer(task_bytes({0: unit}), {}, renew_at_call(worker, newer_files, call_number)), {0: unit})
@@ -226,7 +226,7 @@ def test_logprob_check_skips_episodes_with_older_weights(weights_setup, monkeypa
         ]
         assert episodes
     checks = logprob_check.check_logprobs(worker.players, episodes)
-    assert bool(checks) == is_checked and all(check.largest < TOLERANCE for check in checks)
+    assert bool(checks) == is_checked and all(check.largest_difference < TOLERANCE for check in checks)
 
 
 def test_older_or_unreadable_weights_change_nothing(weights_setup):

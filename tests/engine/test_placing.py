@@ -10,11 +10,11 @@ import torch
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.engine.ranks import data_parallel
 from sparring.engine.ranks.data_parallel import RankZero
 from sparring.engine.ranks.sharded import ShardedRanks
-from sparring.engine.run_processes import fleet_of
+from sparring.engine.run_processes import make_fleet
 from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
 from sparring.engine.workers.gpu_placement import (
@@ -116,7 +116,7 @@ def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkey
     ):
         RankZero(config, tmp_path / "learners").serve(policies_on("cuda"))
     with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] needs GPU 5"):
-        fleet_of(resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
+        make_fleet(resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError, match=r"needs GPU 0, but torch sees 0 GPUs on this machine. Write"):
         check_gpus_exist([0], "scale.gpus")
@@ -125,7 +125,7 @@ def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkey
 
 def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(fake_processes):
     config = resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=5", "scale.gpus=[3,1]")
-    fleet = fleet_of(config)
+    fleet = make_fleet(config)
     for worker in (0, 1, 2, 3, 4, 1):  # a restarted worker keeps its GPU
         fleet.start(worker)
     assert [process.environment["CUDA_VISIBLE_DEVICES"] for process in fake_processes] == ["3", "1", "3", "1", "3", "1"]
@@ -137,9 +137,9 @@ def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(fake_processes)
 
 def test_a_process_passes_on_only_gpus_that_it_sees(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
-    assert visible_gpus([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
+    assert gpu_variables([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
     with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, but CUDA_VISIBLE_DEVICES=4, 6,7 has only 3"):
-        visible_gpus([3], "scale.gpus")
+        gpu_variables([3], "scale.gpus")
 
 
 def test_with_vllm_the_models_of_workers_are_on_the_cpu():

@@ -28,7 +28,7 @@ from sparring.engine.ranks import messages as rank_messages
 from sparring.engine.ranks.data_parallel import RankZero
 from sparring.engine.ranks.messages import LearnMessage, run_in_thread
 from sparring.engine.run_processes import run_ranks
-from sparring.learn.gradient_step import Means, leaves
+from sparring.learn.gradient_step import Means, split_into_leaves
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
@@ -164,7 +164,7 @@ def test_a_run_may_resume_with_another_number_of_learners(tmp_path):
 def test_an_error_of_another_learner_keeps_its_message(make_two_learners):
     engine, batch, credit = make_two_learners(learner={"leaves": 4, "ranks": 4})
     engine.learn(batch, credit, step=1, progress=0.1)
-    last_leaf = leaves(batch.pack, batch.pack.with_replies, 4)[
+    last_leaf = split_into_leaves(batch.pack, batch.pack.with_replies, 4)[
         3
     ]  # the leaf of learner 3; learners 2 and 1 notice its failure before learner 0
     sequence_of_token = np.repeat(np.arange(len(batch.pack.tokens)), batch.pack.tokens)

@@ -267,7 +267,7 @@ def test_a_long_run_does_not_accumulate_state():
     assert len(world.learnt) > 500
     assert len(scheduler._queue._heap) <= len(world.open) + 40
     world.finish_without_faults()
-    assert not scheduler._queue._open
+    assert not scheduler._queue._issue_of
     assert not scheduler._queue._num_ended
     assert not scheduler._queue._num_unsent
 

@@ -15,7 +15,7 @@ from sparring.config.plugins.registry import built_in, load
 from sparring.core.errors import ConfigError, DivergedError
 from sparring.engine.local import LocalEngine
 from sparring.learn import gradient_step
-from sparring.learn.gradient_step import GradientTree, leaves
+from sparring.learn.gradient_step import GradientTree, split_into_leaves
 from sparring.learn.pack import pack
 from sparring.play.turn_table import turn_table
 from sparring.run import checkpoint
@@ -88,7 +88,7 @@ def test_one_two_four_and_eight_learners_have_the_same_bits(values):
 def test_equal_sequences_are_in_one_leaf(sequences, count, data):
     sequence_numbers = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
     rows = np.sort(np.array(data.draw(st.lists(st.integers(0, len(sequence_numbers) - 1), min_size=1, unique=True))))
-    leaf_indices = leaves(StubBatch(sequences, sequence_numbers), rows, count)
+    leaf_indices = split_into_leaves(StubBatch(sequences, sequence_numbers), rows, count)
     assert len(leaf_indices) == count
     assert sorted(np.concatenate(leaf_indices).tolist()) == rows.tolist()
     leaf_of_sequence = {}
@@ -105,7 +105,7 @@ def test_equal_sequences_are_in_one_leaf(sequences, count, data):
 
 def test_leaves_have_similar_numbers_of_distinct_prefixes():
     sequences = [(0, index, *range(index % 5)) for index in range(400)]
-    leaf_indices = leaves(StubBatch(sequences, range(400)), np.arange(400), 8)
+    leaf_indices = split_into_leaves(StubBatch(sequences, range(400)), np.arange(400), 8)
     sizes = [sum(len(sequences[row]) - 1 for row in leaf) for leaf in leaf_indices]
     assert max(sizes) - min(sizes) <= 6
 

@@ -192,7 +192,7 @@ def test_a_vocabulary_feature_is_read_at_the_sampled_token():
     episodes = episodes_of(engine)
     data = pack(episodes)
     learner = Learner(engine.model, LearnerConfig(), losses(("neurd", 1.0, None)), temperature=1.0)
-    (part,) = learner._parts(data, np.arange(len(data.distinct)))
+    (part,) = learner._slices(data, np.arange(len(data.distinct)))
     with torch.no_grad():
         logprobs, extra = learner._forward(engine.model, part)
         logits = engine.model.logits(engine.model.hidden(part.tree).index_select(0, part.prefixes)).float()

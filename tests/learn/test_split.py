@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import DivergedError
-from sparring.learn.gradient_step import GradientTree, leaves
+from sparring.learn.gradient_step import GradientTree, split_into_leaves
 from sparring.learn.split import DTYPE_NAMES, SplitGradientTree, TreeReduceScatter, _copy_rows, save_streamed
 
 NUM_RANKS = st.sampled_from([2, 4, 8])
@@ -127,7 +127,7 @@ def test_all_learners_run_the_same_number_of_passes(num_ranks):
         assert num_passes == {max(-(-len(leaf) // 3) for leaf in leaves_of_ranks)}
         all_leaves += [leaf.tolist() for leaf in leaves_of_ranks]
         assert len(all_leaves) == (index + 1) * num_ranks
-    assert all_leaves == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
+    assert all_leaves == [leaf.tolist() for leaf in split_into_leaves(data, np.arange(23), 4)]
     assert [len(tree.select_rows(data, np.arange(23))) for tree in trees] == [23, *[0] * (num_ranks - 1)]
     assert {tree.passes(data) for tree in trees} == {8}
 

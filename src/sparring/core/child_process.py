@@ -28,10 +28,10 @@ class ChildProcess:
     """A child process and its pipes.
 
     Args:
-        number: number of the process among the workers.
+        number: index of the process among the workers, for names and messages.
         settings: the first message to the process.
         mailbox: receives (this object, message) per message, and (this object, None) at the end.
-        command: returns the command line, from the child's file descriptors (input, output).
+        command: function of the child's file descriptors (input, output), for its command line.
         environment: variables that are added to the variables of this process.
         output: file descriptor for the output of the child; None: this process's stderr.
     """
@@ -71,8 +71,8 @@ class ChildProcess:
         self._outbox: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
         self._outbox = queue.SimpleQueue()
         self._number, self._mailbox = number, mailbox
-        for target in (self._write, self._read):
-            threading.Thread(target=target, name=f"worker-{number}", daemon=True).start()
+        for loop in (self._write, self._read):
+            threading.Thread(target=loop, name=f"worker-{number}", daemon=True).start()
         self.send(settings, {})
 
     def send(self, message: bytes, files: Mapping[str, Path]) -> None:
@@ -125,6 +125,6 @@ class ChildProcess:
         self._outbox.put(None)
 
     def wait_until_gone(self) -> None:
-        """Wait until the process is gone."""
+        """Wait at most ``EXIT_SECONDS`` for the end of the process."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(EXIT_SECONDS)

@@ -34,7 +34,7 @@ _HEADERS = (
 The package would add headers from the environment (organisation, project, custom headers).
 """
 _MAX_QUOTED = 200  # characters of an endpoint's message that an error quotes
-_MASKED = 4  # characters of the shortest part of a key that is masked
+_MIN_MASKED = 4  # characters of the shortest part of a key that is masked
 _MIN_KEY = 8  # characters of a real key; a shorter key may occur as a word in replies
 _ADVICE = {
     402: "The account has no credit left.",
@@ -43,7 +43,7 @@ _ADVICE = {
     429: "Write a smaller concurrency or more retries, or look at the account's limits.",
 }
 
-Read = TypeVar("Read")
+Response = TypeVar("Response")
 
 
 class MalformedError(ValueError):
@@ -71,7 +71,7 @@ class Connection:
         timeout: seconds for one try, from the connection to the last byte of the response.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections,
             status 408, 409, 429, 5xx).
-        advice: advice by status for error texts, which extends or replaces the default.
+        advice: advice for error texts by HTTP status; it extends or replaces the default.
 
     Raises:
         ConfigError: the package openai is missing, the address is wrong or was not named by the
@@ -87,34 +87,30 @@ class Connection:
         retries: int,
         advice: Mapping[int, str] | None = None,
     ) -> None:
-        self.base_url, self.key_variable, self.timeout, self.retries = (
-            base_url,
-            key_variable,
-            timeout,
-            retries,
-        )
+        self.base_url, self.key_variable = base_url, key_variable
+        self.timeout, self.retries = timeout, retries
         self._advice_by_status = {**_ADVICE, **(advice or {})}
-        target = parse_address(base_url)
-        check_host(target, key_variable)
-        self._openai = openai = _library()
-        self._key = _key(key_variable, is_required=not target.is_loopback)
+        address = parse_address(base_url)
+        check_host(address, key_variable)
+        self._openai = openai = _import_openai()
+        self._key = _read_key(key_variable, is_required=not address.is_loopback)
         self._api = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url,
             timeout=timeout,
             max_retries=retries,
-            http_client=_http_client(openai, target.host),
+            http_client=_make_http_client(openai, address.host),
         )
 
     def send(
         self,
         path: str,
         request: Mapping[str, Any],
-        read: Callable[[str], Read],
+        read: Callable[[str], Response],
         expected: str,
         *,
         single_try: float | None = None,
-    ) -> Read:
+    ) -> Response:
         """Send one request and return the parsed response.
 
         Args:
@@ -122,7 +118,7 @@ class Connection:
             request: the fields of the request; errors name its "model".
             read: a function that parses a response's body, or raises ``MalformedError``.
             expected: the expected body in words, such as "a chat completion".
-            single_try: seconds of a single try; None: ``timeout`` and ``retries`` apply.
+            single_try: seconds of the only try; None: ``timeout`` and ``retries`` apply.
 
         Raises:
             StatusError: the endpoint refused, or every try failed.
@@ -134,7 +130,7 @@ class Connection:
         try:
             options = {} if single_try is None else {"timeout": single_try, "max_retries": 0}
             response = self._api.post(path, cast_to=str, body=dict(request), options=options)
-            return read(asyncio.run_coroutine_threadsafe(response, _loop()).result())
+            return read(asyncio.run_coroutine_threadsafe(response, _network_loop()).result())
         except openai.APIStatusError as error:
             status = error.status_code
             detail, advice = self._detail(error), self._advice(status)
@@ -157,7 +153,7 @@ class Connection:
                 f"{endpoint} answered with status 200 but not with {expected}: "
                 f"{self._clean_text(str(error))}. Check base_url."
             )
-        # outside the handlers, as their exceptions hold the request's headers
+        # raised outside of the handlers, because their exceptions hold the request's headers
         if status is not None:
             raise StatusError(problem, status)
         raise RolloutError(problem)
@@ -190,13 +186,16 @@ class Connection:
         return " ".join(self._mask_key(text[: 8 * _MAX_QUOTED]).split())[:_MAX_QUOTED].rstrip(".")
 
     def _mask_key(self, text: str) -> str:
-        if len(self._key) <= _MASKED:
+        if len(self._key) <= _MIN_MASKED:
             return text.replace(self._key, "***") if self._key else text
-        parts = {self._key[i : i + _MASKED].casefold() for i in range(len(self._key) - _MASKED + 1)}
+        parts = {
+            self._key[i : i + _MIN_MASKED].casefold()
+            for i in range(len(self._key) - _MIN_MASKED + 1)
+        }
         is_masked = [False] * len(text)
-        for i in range(len(text) - _MASKED + 1):
-            if text[i : i + _MASKED].casefold() in parts:
-                is_masked[i : i + _MASKED] = [True] * _MASKED
+        for i in range(len(text) - _MIN_MASKED + 1):
+            if text[i : i + _MIN_MASKED].casefold() in parts:
+                is_masked[i : i + _MIN_MASKED] = [True] * _MIN_MASKED
         characters = [
             ("***" if not i or not is_masked[i - 1] else "") if is_masked[i] else text[i]
             for i in range(len(text))
@@ -204,7 +203,7 @@ class Connection:
         return "".join(characters)
 
 
-def _library() -> Any:
+def _import_openai() -> Any:
     try:
         import openai
     except ImportError:
@@ -215,14 +214,14 @@ def _library() -> Any:
     return openai
 
 
-def _http_client(openai: Any, host: str) -> Any:
-    # httpx, by the name that openai imports
+def _make_http_client(openai: Any, host: str) -> Any:
+    # the module httpx, by the name under which openai imports it
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
-    allowed = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
+    allowed_prefixes = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
 
     class _Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
-            for name in [name for name in request.headers if not name.startswith(allowed)]:
+            for name in [name for name in request.headers if not name.startswith(allowed_prefixes)]:
                 del request.headers[name]
             request.headers["accept-encoding"] = "identity"
             try:
@@ -240,8 +239,8 @@ def _http_client(openai: Any, host: str) -> Any:
                     problem = "the response is compressed, contrary to the request"
                     raise http.ProtocolError(problem, request=request)
                 body = bytearray()
-                async for part in response.aiter_raw():
-                    body += part
+                async for chunk in response.aiter_raw():
+                    body += chunk
                     if len(body) > MAX_BYTES:
                         problem = f"the response is longer than {MAX_BYTES >> 20} MiB"
                         raise http.ProtocolError(problem, request=request)
@@ -260,13 +259,13 @@ def _http_client(openai: Any, host: str) -> Any:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _network_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="endpoint-network", daemon=True).start()
     return loop
 
 
-def _key(variable: str, *, is_required: bool) -> str:
+def _read_key(variable: str, *, is_required: bool) -> str:
     key = os.environ.get(variable, "").strip()
     if is_required and not key:
         raise ConfigError(

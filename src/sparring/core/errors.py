@@ -7,7 +7,8 @@ SparringError
 ├── GameError              a game cannot do what was requested
 │   └── TooLargeError      exact evaluation of a game with too many states
 ├── ModelError             a model folder, tokenizer or template cannot be used
-├── RunError               a run folder is missing, foreign, locked or damaged
+│   └── ContextError       a context strategy cannot work in an environment
+├── RunError               a run folder is missing, of another run, locked or damaged
 │   ├── LockedError        another process uses the run folder
 │   └── CheckpointError    no checkpoint of the run folder can be read
 ├── OracleError            an oracle cannot judge a state
@@ -32,7 +33,7 @@ _MAX_VALUE = 120  # largest number of characters of a value in a message
 _MAX_WORD, _MAX_MESSAGE = 400, 2500  # largest numbers of characters of a word and a message
 
 
-class _Short(reprlib.Repr):
+class _ShortRepr(reprlib.Repr):
     """Formats values for messages, shortened to a few entries per level."""
 
     def __init__(self) -> None:
@@ -45,20 +46,20 @@ class _Short(reprlib.Repr):
         return repr(x) if x.bit_length() < 200 else f"<a whole number of {x.bit_length()} bits>"
 
 
-_SHORT = _Short()
+_SHORT_REPR = _ShortRepr()
 
 
 def quoted(value: Any, limit: int = _MAX_VALUE) -> str:
     """Return a value for a message: like ``repr``, on one line, shortened if it is long."""
-    text = _SHORT.repr(value)
+    text = _SHORT_REPR.repr(value)
     half = limit // 2 - 2
     return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
 
 
-def _readable(message: str) -> str:
+def _shorten_message(message: str) -> str:
     text = re.sub(
         rf"\S{{{_MAX_WORD + 1},}}",
-        lambda word: f"{word[0][:_MAX_VALUE]} ... {word[0][-_MAX_VALUE:]}",
+        lambda match: f"{match[0][:_MAX_VALUE]} ... {match[0][-_MAX_VALUE:]}",
         message,
     )
     half = _MAX_MESSAGE // 2 - 3
@@ -74,7 +75,7 @@ class SparringError(ValueError):
     """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(_readable(str(message)))
+        super().__init__(_shorten_message(str(message)))
 
 
 class ConfigError(SparringError):
@@ -130,7 +131,7 @@ class ContextError(ModelError):
 
 
 class RunError(SparringError):
-    """A run folder is missing, foreign, locked or damaged."""
+    """A run folder is missing, belongs to another run, is locked or is damaged."""
 
 
 class LockedError(RunError):
@@ -142,7 +143,7 @@ class CheckpointError(RunError):
 
 
 class OracleError(SparringError):
-    """An oracle was asked about a finished or foreign state, or its budget is not a number."""
+    """An oracle cannot judge a state, or its budget is not a number."""
 
 
 class RewardError(SparringError):

@@ -91,7 +91,7 @@ def check_regular_files(folder: Path, *, links: bool = False) -> None:
 
     Args:
         folder: the folder to check.
-        links: whether links to files outside of the folder are allowed, if it is only read.
+        links: whether links may lead out of the folder; allow this only if it is only read.
 
     Raises:
         RunError: the folder has a link to another place, a pipe, a socket or a device.
@@ -102,7 +102,7 @@ def check_regular_files(folder: Path, *, links: bool = False) -> None:
             try:
                 mode = (path.stat() if links else path.lstat()).st_mode
             except FileNotFoundError:
-                continue  # a running trainer removed it
+                continue  # a training process has removed it
             if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(real_path):
                 raise RunError(
                     f"{path} is a link that leads out of {folder}. If you trust the folder, "
@@ -127,7 +127,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine in bytes; larger files are not read."""
+    """Return the memory of this machine in bytes; a run reads no larger file."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -137,22 +137,22 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
     Raises:
         RunError: the disk is full, not writable or failing; no partial file stays.
     """
-    temporary = _temporary(path, os.getpid())
+    temporary_path = _temporary_path(path, os.getpid())
     with disk_errors(path):
         # remove unfinished files of processes of this machine that have ended
-        for leftover in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
+        for leftover in path.parent.glob(glob.escape(_temporary_path(path, "").name[:-1]) + "*~"):
             pid = leftover.name.rpartition("-")[2][:-1]
             if pid.isdigit() and not _is_alive(int(pid)):
                 leftover.unlink(missing_ok=True)
         try:
-            write_synced(temporary, data)
-            os.replace(temporary, path)
+            write_synced(temporary_path, data)
+            os.replace(temporary_path, path)
             sync_folder(path.parent)
         finally:
-            temporary.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
 
-def _temporary(path: Path, writer: int | str) -> Path:
+def _temporary_path(path: Path, writer: int | str) -> Path:
     """Return a temporary path, unique per writer, that patterns such as *.parquet do not match."""
     return path.with_name(
         f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"

@@ -1,6 +1,6 @@
 """Checks text from outside: names for paths or metrics, old names, and text for a terminal.
 
-A ``check_`` function returns the name, or raises ValueError with a part of the caller's message.
+A ``check_`` function returns the name, or raises ValueError with text for the caller's message.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from sparring.core.errors import ConfigError
 
 MAX_LENGTH = 100  # largest number of characters of a name
-_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*")
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # part of a path
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")
 
 
 def check_file_name(name: object) -> str:
     """Return a name that is safe as a file name: letters, digits and ``. _ -``."""
-    if not isinstance(name, str) or len(name) > MAX_LENGTH or not _FILE.fullmatch(name):
+    if not isinstance(name, str) or len(name) > MAX_LENGTH or not _FILE_NAME.fullmatch(name):
         text = repr(name)
         excerpt = text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
         raise ValueError(
@@ -41,7 +41,7 @@ def check_label(name: str) -> str:
 
 def check_path_name(name: str) -> str:
     """Return a name that becomes a path inside a folder, such as ``mars/kuhn-smol``."""
-    if len(name) > MAX_LENGTH or not all(_PART.fullmatch(part) for part in name.split("/")):
+    if len(name) > MAX_LENGTH or not all(_FOLDER_NAME.fullmatch(part) for part in name.split("/")):
         raise ValueError(
             "the name becomes a folder below runs/: write letters, digits and . _ -, with / "
             f"between folders, none of which begins with a dot, at most {MAX_LENGTH} characters"
@@ -65,7 +65,7 @@ def slot_names(name: str) -> tuple[str, ...]:
 
 
 def current_path(text: str) -> str:
-    """Return an override's path with the current key: ``games.0`` becomes ``environments.0``."""
+    """Return an override's path with its current key: ``games.0`` becomes ``environments.0``."""
     top, dot, rest = text.partition(".")
     return KEYS.get(top, top) + dot + rest
 
@@ -89,9 +89,9 @@ def current_keys(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
 
 
 LINE_LETTERS = "\n\t"
-# controls, formats such as direction marks, surrogates, separators
+# Unicode categories: controls, formats such as direction marks, surrogates, separators
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-JOINERS = "\u200c\u200d"  # harmless formats that scripts and emoji need
+JOINERS = "\u200c\u200d"  # formats that some scripts and emoji need, and that are harmless
 
 
 def escape_controls(text: object, *, lines: bool = True) -> str:

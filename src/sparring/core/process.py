@@ -64,8 +64,9 @@ def paused_collector() -> Iterator[None]:
 def settled_heap() -> Iterator[None]:
     """Freeze existing objects so that the garbage collector skips them.
 
-    Libraries and models have about a million objects. Without this, a full collection would take a
-    third of a second, about every ten steps of a small run. The outermost context unfreezes them.
+    Libraries and models have about a million objects. If they were not frozen, a full collection
+    would take a third of a second, about every ten steps of a small run. The outermost context
+    unfreezes them.
     """
     is_outermost = gc.get_freeze_count() == 0
     if is_outermost:
@@ -77,10 +78,10 @@ def settled_heap() -> Iterator[None]:
             gc.unfreeze()
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
 
 
-def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
+def gpu_variables(gpus: Sequence[int], key: str) -> dict[str, str]:
     """Return the environment variable that gives a process some of this process's GPUs.
 
     Args:
@@ -90,17 +91,17 @@ def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
     Raises:
         ConfigError: this process cannot use one of the GPUs.
     """
-    return {VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
+    return {GPU_VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
 
 
 def _gpu_name(gpu: int, key: str) -> str:
-    visible = os.environ.get(VARIABLE)
+    visible = os.environ.get(GPU_VARIABLE)
     if visible is None:
         return str(gpu)
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if gpu >= len(names):
         raise ConfigError(
-            f"{key} names GPU {gpu}, but {VARIABLE}={visible} has only {len(names)} GPUs, counted "
-            f"from 0. Write smaller numbers, or unset {VARIABLE}."
+            f"{key} names GPU {gpu}, but {GPU_VARIABLE}={visible} has only {len(names)} GPUs, "
+            f"counted from 0. Write smaller numbers, or unset {GPU_VARIABLE}."
         )
     return names[gpu]

@@ -123,8 +123,8 @@ class PlayerRef:
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as JSON values, without an empty name or step."""
-        entry = {"name": self.name} if self.name else {}
-        return {"kind": self.kind, **entry, **({} if self.step is None else {"step": self.step})}
+        name = {"name": self.name} if self.name else {}
+        return {"kind": self.kind, **name, **({} if self.step is None else {"step": self.step})}
 
     @classmethod
     def from_json(cls, value: Any) -> PlayerRef:
@@ -164,7 +164,7 @@ def ref(player: PlayerRef | str) -> PlayerRef:
     """Return the reference of a player, given as a reference or text.
 
     Raises:
-        ConfigError: the value is neither.
+        ConfigError: the value is neither a reference nor a text.
     """
     if isinstance(player, PlayerRef):
         return player
@@ -256,7 +256,7 @@ class Observation(NamedTuple):
     key: str
     # the position as the seat sees it, without its memory; equal views may have different keys
     view: str = ""
-    ask: str = ""  # the question at the end, such as the legal actions and the form of an answer
+    ask: str = ""  # the end of the prompt, such as the legal actions and the form of an answer
     fresh: bool = False  # begins a new conversation, without the earlier prompts
     attempt: int = 0  # from 0, in an environment that a player may try several times (a *trial*)
     # asks the seat for a note to itself (a *reflection*) instead of an action
@@ -268,7 +268,7 @@ class Observation(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole text: the new text, then the question."""
+        """The whole text: the new text, then the end of the prompt."""
         return (
             f"{self.prompt}\n\n{self.ask}" if self.prompt and self.ask else self.prompt or self.ask
         )
@@ -328,7 +328,7 @@ class Turn(NamedTuple):
     segments: tuple[Segment, ...] = ()
     conversation: int = 0
     truncated: bool = False  # the reply ran into the token limit
-    weights_version: int = 0  # version of the weights that sampled the last part
+    weights_version: int = 0  # version of the weights that sampled the last token
     view: str = ""  # Observation.view
     # text of this prompt: a notice if the last reply was illegal, then the new observation
     prompt: str = ""
@@ -541,11 +541,11 @@ class Credit:
     ``advantages`` has shape [N] if ``level == "turn"`` (all sampled tokens of a turn have its
     advantage), or [sum of n_tokens] in row order if ``level == "token"``. ``state`` is the
     estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
-    critic's targets, if one is trained. Shape [N], for the state before each turn; if the plug-in
-    NEEDS "value_after" and not "value", for the state after it. With "token_value":
-    [sum of n_tokens], for the state before each token. ``baselines`` [N] is the value subtracted
-    from each turn's outcome before any scaling, for the records only. ``trained`` [N] says which
-    turns are trained; losses and their means leave out the tokens of other turns. None: all turns.
+    critic's targets, if a critic is trained: [N], for the state before each turn, or after it if
+    the plug-in NEEDS "value_after" and not "value". If the plug-in NEEDS "token_value", the targets
+    are [sum of n_tokens], for the state before each token. ``baselines`` [N] is the
+    value subtracted from each turn's outcome before any scaling, for the records only. ``trained``
+    [N] says which turns are trained (None: all); losses and their means leave out other turns.
     """
 
     advantages: FloatArray

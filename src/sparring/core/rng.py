@@ -1,7 +1,7 @@
 """Named, splittable random streams; all random numbers of Sparring come from here.
 
-A stream is a 64-bit key without state. A name or number gives a child stream, a counter gives a
-draw. Seed, names and counters therefore determine every draw, checkpoints store no random state,
+A stream is a 64-bit key without state. A name or number gives a child stream, and a counter gives
+a draw. Seed, names and counters therefore determine every draw, checkpoints store no random state,
 and the order in which games finish does not matter.
 """
 
@@ -63,7 +63,7 @@ class Stream:
             ).digest()
             return Stream(int.from_bytes(digest, "little"))
         value = ((self.key ^ _SALT) + (name + 1) * _GAMMA) & _MASK
-        # _mix, inlined, as this runs once per turn
+        # this is _mix, inlined because it runs once per turn
         value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
         child = object.__new__(Stream)

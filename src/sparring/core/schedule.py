@@ -35,7 +35,7 @@ class Schedule:
     """A number as a function of progress.
 
     ``values`` holds the plateaus of a staircase, or (start, end) of a ramp. ``at`` holds the
-    progress at each step of a staircase, or at the end of a ramp. ``rise`` is the progress at which
+    progress at each jump of a staircase, or at the end of a ramp. ``rise`` is the progress at which
     a ramp has reached its start value.
     """
 
@@ -50,7 +50,7 @@ class Schedule:
         if self.kind == "constant":
             return self.values[0]
         if self.kind == "staircase":
-            return self.values[sum(progress >= step for step in self.at)]
+            return self.values[sum(progress >= jump for jump in self.at)]
         start, end = self.values
         if progress < self.rise:
             return start * progress / self.rise
@@ -68,8 +68,8 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
     """Return the schedule of a configuration value, a number or a mapping.
 
     Raises:
-        ConfigError: the mapping has an unknown kind, unknown or missing fields, or values out of
-            order.
+        ConfigError: the mapping has an unknown kind, unknown or missing fields, or values that
+            are not in order.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Schedule(kind="constant", values=_numbers([value], where))
@@ -83,26 +83,26 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
     kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:
         return Schedule(kind="constant", values=_numbers([value["value"]], where))
-    # str(), as a list is not hashable
+    # str() is needed because a list is not hashable
     if str(kind) not in _FIELDS:
         raise ConfigError(
             f"{where}: unknown schedule {quoted(kind)}; write one of constant, linear, cosine, "
             "staircase."
         )
-    required = _FIELDS[kind] - _OPTIONAL
-    if fields - _FIELDS[kind] or required - fields:
+    required_fields = _FIELDS[kind] - _OPTIONAL
+    if fields - _FIELDS[kind] or required_fields - fields:
         raise ConfigError(
             f"{where}: a {kind} schedule takes {sorted(_FIELDS[kind])}, "
             f"got {quoted(sorted(fields))}."
         )
     if kind == "staircase":
-        values, progress = _numbers(value["values"], where), _numbers(value["at"], where)
-        if len(values) != len(progress) + 1 or list(progress) != sorted(progress):
-            got = f"got values={quoted(values)}, at={quoted(progress)}"
+        values, jumps = _numbers(value["values"], where), _numbers(value["at"], where)
+        if len(values) != len(jumps) + 1 or list(jumps) != sorted(jumps):
+            got = f"got values={quoted(values)}, at={quoted(jumps)}"
             raise ConfigError(
                 f"{where}: a staircase needs one more value than steps, and steps in order; {got}."
             )
-        return Schedule(kind=kind, values=values, at=progress)
+        return Schedule(kind=kind, values=values, at=jumps)
     until, rise = _numbers([value.get("until", 1.0), value.get("rise", 0.0)], where)
     if not 0.0 < until <= 1.0:
         raise ConfigError(f"{where}: until={until} must lie in (0, 1].")
@@ -121,9 +121,9 @@ def _numbers(values: Any, where: str) -> tuple[float, ...]:
     ):
         raise ConfigError(f"{where}: {quoted(values)} must hold only numbers.")
     if not all(abs(v) <= LARGEST for v in values):
-        largest = next(v for v in values if not abs(v) <= LARGEST)
+        too_large = next(v for v in values if not abs(v) <= LARGEST)
         raise ConfigError(
-            f"{where}: {quoted(largest)} is not a finite number of at most {LARGEST:g} in size; "
+            f"{where}: {quoted(too_large)} is not a finite number of at most {LARGEST:g} in size; "
             "write for example 0.1."
         )
     return tuple(float(v) for v in values)

@@ -39,7 +39,7 @@ PROVIDERS = {
     "TOGETHER_API_KEY": "api.together.xyz",
     "XAI_API_KEY": "api.x.ai",
 }
-_KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
+_KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 _TYPED_HOST = re.compile(r"base_url\s*[=:]\s*[\"']?(https?://[^\s\"',}\]]+)")
 _TYPED_RAY = re.compile(r"address\s*[=:]\s*[\"']?((?:ray://)?[A-Za-z0-9._\[\]-]+:[0-9]+)")
@@ -76,11 +76,11 @@ def parse_address(base_url: str) -> Address:
             if parts.scheme in ("http", "https") and parts.port != 0
             else ""
         )
-        # port: ValueError beyond 65535
-        port, secret = parts.port, bool(parts.query or parts.fragment)
+        # parts.port raises ValueError beyond 65535
+        port, has_secret = parts.port, bool(parts.query or parts.fragment)
     except ValueError:
-        host, port, secret, parts = "", None, False, urlsplit("")
-    if secret or "@" in base_url:
+        host, port, has_secret, parts = "", None, False, urlsplit("")
+    if has_secret or "@" in base_url:
         raise ConfigError(
             "endpoint: base_url must hold no user, password or query; write the plain address and "
             "name the key by key_variable."
@@ -93,33 +93,33 @@ def parse_address(base_url: str) -> Address:
     return Address(parts.scheme, host, port)
 
 
-def check_host(target: Address, key_variable: str) -> None:
-    """Check that requests with this key may go to an address.
+def check_host(address: Address, key_variable: str) -> None:
+    """Check that requests with the key in a variable may go to an address.
 
     Raises:
         ConfigError: the variable's name is not a key's name, or the host is not allowed.
     """
-    if not _KEY.fullmatch(key_variable):
+    if not _KEY_NAME.fullmatch(key_variable):
         raise ConfigError(
             "endpoint: key_variable must be the name of an environment variable that ends in "
             "_API_KEY (capitals, digits, underscores), never the key; write "
             "key_variable=OPENAI_API_KEY and put the key into the environment."
         )
     is_provider = (
-        target.scheme == "https"
-        and target.port in (None, 443)
-        and PROVIDERS.get(key_variable) == target.host
+        address.scheme == "https"
+        and address.port in (None, 443)
+        and PROVIDERS.get(key_variable) == address.host
     )
     if (
-        target.is_loopback
+        address.is_loopback
         or is_provider
-        or named_hosts() & {target.host, f"{target.host}:{target.port}"}
+        or named_hosts() & {address.host, f"{address.host}:{address.port}"}
     ):
         return
     raise ConfigError(
-        f"endpoint: nothing is sent to {target.host} over {target.scheme}: it is neither this "
+        f"endpoint: nothing is sent to {address.host} over {address.scheme}: it is neither this "
         f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
-        f"with this key, write {HOSTS}={target.host} before the command."
+        f"with this key, write {HOSTS}={address.host} before the command."
     )
 
 
@@ -170,14 +170,14 @@ def trust_typed(texts: Iterable[str | None]) -> None:
         texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.
     """
     for text in (text for text in texts if text):
-        for match in _TYPED_HOST.findall(text):
-            _append_variable(HOSTS, ",", urlsplit(match).netloc.lower())
-        for match in _TYPED_RAY.findall(text):
-            _append_variable(RAY, ",", match)
+        for base_url in _TYPED_HOST.findall(text):
+            _append_variable(HOSTS, ",", urlsplit(base_url).netloc.lower())
+        for address in _TYPED_RAY.findall(text):
+            _append_variable(RAY, ",", address)
         if _TYPED_ONLINE.search(text):
             os.environ.setdefault(ONLINE, "online")
         for groups in _TYPED_FILE.findall(text):
-            trust_file(Path("".join(groups)))  # one of the groups is not empty
+            trust_file(Path("".join(groups)))  # exactly one of the groups is not empty
 
 
 def trust_file(path: Path) -> None:

@@ -52,7 +52,7 @@ class WorkerPool:
     def start(self) -> None:
         """Start the processes; entering the context does this."""
         context = multiprocessing.get_context("spawn")
-        with _ignored_interrupts():
+        with _ignore_interrupts():
             for number in range(self._workers):
                 parent_pipe, child_pipe = context.Pipe()
                 process = context.Process(
@@ -75,7 +75,7 @@ class WorkerPool:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool) -> None:
-        """End the processes, after their jobs or ``at_once``; leaving the context does this."""
+        """End the processes, ``at_once`` or after their jobs; leaving the context does this."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes if at_once else ():
@@ -85,7 +85,7 @@ class WorkerPool:
             process.join()
 
     def kill(self) -> None:
-        """Kill the processes, from any thread; a waiting ``results`` then raises."""
+        """Kill the processes; any thread may call this, and a waiting ``results`` then raises."""
         for process in self._processes:
             process.kill()
 
@@ -95,29 +95,29 @@ class WorkerPool:
         """Yield (job, result) in the order of the results.
 
         Args:
-            jobs: the jobs.
+            jobs: the jobs, as JSON values.
             seconds: longest time without any result; 0: no limit.
 
         Raises:
             RolloutError: a worker raised, died, hung or was paused; the message says which.
         """
-        remaining = iter(jobs)
-        job_of: dict[Connection, Job] = {}
+        remaining_jobs = iter(jobs)
+        job_of_pipe: dict[Connection, Job] = {}
         for pipe in self._pipes:
-            _send_next(pipe, remaining, job_of)
-        while job_of:
-            ready_pipes = wait(list(job_of), seconds or None)
+            _send_next(pipe, remaining_jobs, job_of_pipe)
+        while job_of_pipe:
+            ready_pipes = wait(list(job_of_pipe), seconds or None)
             if not ready_pipes:
-                processes = [self._processes[self._pipes.index(pipe)] for pipe in job_of]
+                processes = [self._processes[self._pipes.index(pipe)] for pipe in job_of_pipe]
                 pids = ", ".join(str(process.pid) for process in processes)
                 raise RolloutError(
                     f"No worker process has returned a result for {seconds:g} seconds: pid {pids} "
                     "hang or are paused."
                 )
             for pipe in [pipe for pipe in self._pipes if pipe in ready_pipes]:
-                job = job_of.pop(pipe)
+                job = job_of_pipe.pop(pipe)
                 result = self._receive_result(pipe)
-                _send_next(pipe, remaining, job_of)
+                _send_next(pipe, remaining_jobs, job_of_pipe)
                 yield job, result
 
     def _receive_result(self, pipe: Connection) -> Any:
@@ -136,21 +136,24 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
-def _ignored_interrupts() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
+        default = signal.SIG_DFL  # None: a handler that Python did not install
+        signal.signal(signal.SIGINT, default if previous_handler is None else previous_handler)
 
 
-def _send_next(pipe: Connection, remaining: Iterator[Job], job_of: dict[Connection, Job]) -> None:
-    job = next(remaining, None)
+def _send_next(
+    pipe: Connection, remaining_jobs: Iterator[Job], job_of_pipe: dict[Connection, Job]
+) -> None:
+    job = next(remaining_jobs, None)
     if job is not None:
-        job_of[pipe] = job
+        job_of_pipe[pipe] = job
         try:
             pipe.send_bytes(json.dumps(job).encode())
         except OSError:

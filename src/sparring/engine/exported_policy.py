@@ -37,7 +37,7 @@ from sparring.play.players.exported import (
 )
 from sparring.play.players.mixture import MemberMixture
 
-FILE_MODE = 0o644  # mode of every file, so that a server under another user can read it
+FILE_MODE = 0o644  # mode of every file, so that a server of another user can read it
 CARD = "README.md"
 
 TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -75,7 +75,7 @@ def export(
         step: step of the checkpoint, for the model card.
         dtype: number type of the weights: "float32", "bfloat16" or "float16"; None: as in training.
         adapter: whether to write only the adapters, not merged into the base model.
-        policy: the policy's name; None: the only policy.
+        policy: name of the policy; None: the only policy.
         member: the player whose weights are written: published policy, learner, or snapshot.
         figures: measurements of these weights by metric, for the model card.
 
@@ -85,17 +85,18 @@ def export(
         ModelError: only adapters are to be written, and the model has none.
         RunError: the folder cannot be written.
     """
-    target = choose_policy(engine, policy)
-    model = target.model_of(member)
+    exported_policy = choose_policy(engine, policy)
+    model = exported_policy.model_of(member)
     if model is None:
         raise UnknownNameError("snapshot of this run", str(member), map(str, engine.members))
     model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
-        _write_sampling(target, folder / "generation_config.json")
-    weights = LIVE if model is target.model else EMA if model is target.published else str(member)
+        _write_sampling(exported_policy, folder / "generation_config.json")
+    is_live, is_ema = model is exported_policy.model, model is exported_policy.published
+    weights = LIVE if is_live else EMA if is_ema else str(member)
     text = model_card(
         engine,
-        target,
+        exported_policy,
         folder.name,
         step=step,
         weights=weights,
@@ -103,7 +104,7 @@ def export(
         figures=figures or {},
     )
     (folder / CARD).write_text(text, encoding="utf-8")
-    write_exported(folder, _exported_policy(engine, target, adapter=adapter))
+    write_exported(folder, _policy_settings(engine, exported_policy, adapter=adapter))
     make_readable(folder)
 
 
@@ -114,7 +115,7 @@ def make_readable(folder: Path) -> None:
             path.chmod(FILE_MODE)
 
 
-def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
+def _policy_settings(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
     config, params = policy.config, policy.params
     is_tiny = config.model.name == TINY
     return ExportedPolicy(
@@ -306,14 +307,14 @@ DRAW_TEXT = "Before each play one of these members is drawn for each team, by it
 SIDE_NAMES = ("first side", "second side")
 MIXTURE = """# {title}
 
-{drawn}. Each is a model folder
+{draw_text}. Each is a model folder
 with a model card of its own; `sparring.json` has the weights.
 
 {table}
 With Sparring it is one player:
 
 ```
-{seat}
+{command}
 ```
 """
 
@@ -335,30 +336,30 @@ def export_mixture(
     adapter: bool = False,
     policy: str | None = None,
 ) -> None:
-    """Write a mixture of members: each member with a weight as by ``export``, and the weights.
+    """Write the members of a mixture, each as ``export`` does, and their weights.
 
-    If two sides have different weights and policies, a side's members are snapshots of its policy.
+    If the two sides have different weights and policies, a side's members are its policy's
+    snapshots.
 
     Args:
         engine: the run's engine.
         folder: the target folder; each member is a folder in it.
         mixture: mixture of the run's members.
         step: step of the checkpoint.
-        answer: the kind of mixture, such as "nash".
+        answer: name of the mixture's solution, such as "nash".
         dtype: number type of the weights; see ``export``.
         adapter: whether to write only the adapters; see ``export``.
-        policy: the policy of the members, if several policies share a side; None: each side has one
-            policy.
+        policy: the policy of the members, if a side has several policies; None: each side has one.
 
     Raises:
         ConfigError: several policies are possible.
         SparringError: as for ``export``.
     """
     sides = [
-        _parts(engine, side_parts, policy, side if len(mixture.sides) > 1 else None)
-        for side, side_parts in enumerate(mixture.sides)
+        _members_of_side(engine, weights_of_side, policy, side if len(mixture.sides) > 1 else None)
+        for side, weights_of_side in enumerate(mixture.sides)
     ]
-    members = {name: member for side_parts in sides for name, member in side_parts.items()}
+    members = {name: member for side_members in sides for name, member in side_members.items()}
     for name, member in members.items():
         export(
             engine,
@@ -369,13 +370,15 @@ def export_mixture(
             policy=member.policy.name,
             member=member.member,
         )
-    weights = [{name: part.weight for name, part in side_parts.items()} for side_parts in sides]
+    weights = [
+        {name: member.weight for name, member in side_members.items()} for side_members in sides
+    ]
     (folder / CARD).write_text(
         MIXTURE.format(
             title=f"{engine.config.name}, step {step}: mixture of members ({answer})",
-            drawn=DRAW_TEXT + ("" if len(weights) == 1 else " in the team's side"),
-            table=_table(list(members), weights),
-            seat=seat_command(engine, next(iter(members.values())).policy, folder.name),
+            draw_text=DRAW_TEXT + ("" if len(weights) == 1 else " in the team's side"),
+            table=_weights_table(list(members), weights),
+            command=seat_command(engine, next(iter(members.values())).policy, folder.name),
         ),
         encoding="utf-8",
     )
@@ -388,7 +391,7 @@ def export_mixture(
     make_readable(folder)
 
 
-def _parts(
+def _members_of_side(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _MemberWeight]:
     member_weights: dict[str, _MemberWeight] = {}
@@ -403,20 +406,20 @@ def _parts(
         elif side is None or policy is not None or len(engine.policies) == 1:
             owner, name = choose_policy(engine, policy), str(player)
         else:
-            owner = choose_policy(engine, _policy_in(engine, side))
+            owner = choose_policy(engine, _policy_of_side(engine, side))
             name = str(player.for_policy(owner.name))
         member_weights[name] = _MemberWeight(owner, player, weight)
     return member_weights
 
 
-def _policy_in(engine: LocalEngine, side: int) -> str:
+def _policy_of_side(engine: LocalEngine, side: int) -> str:
     policies = {
         name: game.name
         for game, weight in engine.environments
-        for seat, (name, _) in zip(
+        for seat_side, (name, _) in zip(
             side_numbers(tuple(teams_of(game))), engine.seats(game), strict=True
         )
-        if weight and seat == side
+        if weight and seat_side == side
     }
     if len(policies) > 1:
         raise ConfigError(
@@ -426,7 +429,7 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
     return next(iter(policies))
 
 
-def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
+def _weights_table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
     headers = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDE_NAMES]
     rows = [
         f"| `{name}` | {' | '.join(f'{weights_of.get(name, 0):.6g}' for weights_of in weights)} |"

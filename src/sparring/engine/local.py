@@ -1,4 +1,4 @@
-"""The engine in one process: sampling, values, updates, and saving."""
+"""The engine in one process: it plays, computes values, updates weights, and saves them."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class EngineSource:
         turns: TurnTable,
         episodes: Sequence[Episode],
         data: Pack,
-        exact: Exact,
+        exact: ExactFunction,
     ) -> None:
         self.turns, self.episodes = turns, episodes
         self._policy, self._data, self._compute_exact = policy, data, exact
-        self._exact: Mapping[str, FloatArray] | None = None
+        self._exact_columns: Mapping[str, FloatArray] | None = None
 
     def add(self, name: str) -> None:
         """Compute a column.
@@ -127,16 +127,16 @@ class EngineSource:
 
     def exact(self) -> Mapping[str, FloatArray]:
         """Return the exact values of the turns; see ``columns.base.ColumnSource``."""
-        if self._exact is None:
-            self._exact = self._compute_exact(self)
-        return self._exact
+        if self._exact_columns is None:
+            self._exact_columns = self._compute_exact(self)
+        return self._exact_columns
 
 
-Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
+ExactFunction = Callable[[EngineSource], Mapping[str, FloatArray]]
 
 
 class Moments(Protocol):
-    """Processes that hold the optimisers' states and learn with them."""
+    """Processes that learn, and hold the states of the optimisers."""
 
     def save(self, policy: str, path: Path) -> None:
         """Write the state of a policy's optimiser like ``save_optimizer``."""
@@ -145,7 +145,7 @@ class Moments(Protocol):
         """Take the state of a policy's optimiser from a file that may be deleted afterwards."""
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step; see ``Policy.imitate``."""
+        """Make one supervised update; see ``Policy.imitate``."""
 
     def set_reference(self, policy: str) -> None:
         """Make a policy's current weights its reference."""
@@ -175,7 +175,7 @@ class Policy(PlayingPolicy):
         self.columns = sort_columns(credit.needs)
         components = named_components(credit).values()
         self._components = [name for name in components if isinstance(name, str)]
-        self._all_replies = "candidates" in required_services(credit)
+        self._has_candidates = "candidates" in required_services(credit)
         self._process_columns = [
             name for name in self.columns if "process" in required_services(bind("columns", name))
         ]
@@ -222,7 +222,7 @@ class Policy(PlayingPolicy):
         episodes: Sequence[Episode],
         *,
         progress: float,
-        exact: Exact,
+        exact: ExactFunction,
         turns: TurnTable | None = None,
     ) -> Batch:
         """Return the batch that the policy learns from, with the columns that its estimator NEEDS.
@@ -233,7 +233,7 @@ class Policy(PlayingPolicy):
         Args:
             episodes: episodes in which only this policy's seats are trained.
             progress: share of the run that is done.
-            exact: computes the exact columns of a batch.
+            exact: function that computes the exact columns of a batch.
             turns: the turn table of the episodes, if it exists already.
         """
         data, turns = self.pack_episodes(episodes, turns)
@@ -254,10 +254,9 @@ class Policy(PlayingPolicy):
         self, episodes: Sequence[Episode], turns: TurnTable | None = None
     ) -> tuple[Pack, TurnTable]:
         """Return the training arrays and the turn table of episodes."""
-        all_replies = self._all_replies
-        data = pack(episodes, self.replies, candidates=all_replies)
-        if turns is None or all_replies:
-            turns = turn_table(episodes, candidates=all_replies)
+        data = pack(episodes, self.replies, candidates=self._has_candidates)
+        if turns is None or self._has_candidates:
+            turns = turn_table(episodes, candidates=self._has_candidates)
         return data, with_components(turns, self._components)
 
     def learn(
@@ -271,7 +270,7 @@ class Policy(PlayingPolicy):
         if not len(batch.turns.reward):
             if any(episode.has_outgrown_context for episode in batch.episodes):
                 raise nothing_fits(self.model.context, "step")
-            return {}  # the policy's seats had no turn
+            return {}  # no seat of the policy had a turn
         batch.pack.fitting(self.model.context, "step")
         return self.update(
             batch.pack,
@@ -297,7 +296,7 @@ class Policy(PlayingPolicy):
         return self.trained.update(data, advantages, value_targets, stream=stream, **options)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step towards the policy's recorded replies, and return the loss."""
+        """Make one supervised update towards the policy's recorded replies; return the loss."""
         if self.moments is not None:
             return self.moments.imitate(self, episodes)
         loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
@@ -311,7 +310,7 @@ class Policy(PlayingPolicy):
         return snapshots_to_save(self.trained.snapshots, self.config)
 
     def file_name(self, content: str) -> str:
-        """Return the name of the policy's file in a checkpoint with this content: "model", ..."""
+        """Return the policy's file name in a checkpoint for this content, such as "model"."""
         return f"{'' if self.name == MAIN else f'{self.name}-'}{content}.safetensors"
 
     def _snapshot_file(self, step: int) -> str:
@@ -322,7 +321,7 @@ class Policy(PlayingPolicy):
 
         Args:
             folder: folder of the new checkpoint.
-            earlier: the checkpoint saved or restored last; its snapshots are linked, not written.
+            earlier: the checkpoint that was saved or restored last; its snapshots are linked.
 
         Raises:
             DivergedError: a value is not finite.
@@ -359,8 +358,8 @@ class Policy(PlayingPolicy):
             self.moments.save(self.name, folder / self.file_name("optimizer"))
         else:
             save_optimizer(self.trained.optimizer, folder / self.file_name("optimizer"))
-        for saved in self.saved_snapshots:
-            saved.save(folder / self.file_name(saved.purpose))
+        for learner_snapshot in self.saved_snapshots:
+            learner_snapshot.save(folder / self.file_name(learner_snapshot.purpose))
 
     def restore_learner(self, folder: Path, version: int) -> None:
         """Restore what ``save_learner`` wrote.
@@ -374,8 +373,8 @@ class Policy(PlayingPolicy):
             ModelError: a file is of another model.
         """
         load_weights(self.model, folder / self.file_name("model"), version)
-        for saved in self.saved_snapshots:
-            saved.restore(folder / self.file_name(saved.purpose), version)
+        for learner_snapshot in self.saved_snapshots:
+            learner_snapshot.restore(folder / self.file_name(learner_snapshot.purpose), version)
         path = folder / self.file_name("optimizer")
         if self.moments is not None:
             self.moments.keep(self.name, path)
@@ -428,7 +427,7 @@ class _StateIndex:
 class ExactColumns:
     """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    A game's values are multiplied by its entry in ``scales``, as its payoffs are; default 1.
+    A game's values are multiplied by its entry in ``scales`` (default 1), as its payoffs are.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -449,7 +448,7 @@ class ExactColumns:
     ) -> dict[str, FloatArray]:
         """Return the columns, [N] each, for the policy renormalised over legal actions.
 
-        The value of an illegal reply is its turn's reward; the value of a memory is its state's
+        The value of an illegal reply is the turn's reward; the value of a memory is the state's
         value. A seat that replies again after an illegal reply is in the same information state.
         """
         values = {}
@@ -507,7 +506,7 @@ class LocalEngine(Players):
         if self.workers is None:
             return None
         published = self.workers.published
-        return published.pin_all() if keys is None else published.keep(keys)
+        return published.pin_all() if keys is None else published.pin_existing(keys)
 
     def release(self, pinned: Pinned) -> None:
         """Unpin weights."""
@@ -517,8 +516,8 @@ class LocalEngine(Players):
     @property
     def fresh(self) -> FreshRollouts | None:
         """The workers of a run in fresh order; None in other runs."""
-        in_fresh_order = self.config.scale.order == FRESH and self.workers is not None
-        return cast("FreshRollouts", self.workers) if in_fresh_order else None
+        is_fresh = self.config.scale.order == FRESH and self.workers is not None
+        return cast("FreshRollouts", self.workers) if is_fresh else None
 
     @property
     def versions(self) -> dict[str, int]:
@@ -526,7 +525,7 @@ class LocalEngine(Players):
         return {name: self.policies[name].model.version for name in self.learners}
 
     def timing(self) -> dict[str, float]:
-        """Return figures since the last call; see ``DistributedRollouts.timing``."""
+        """Return measured times since the last call; see ``DistributedRollouts.timing``."""
         return self.workers.timing() if self.workers else {}
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
@@ -565,9 +564,9 @@ class LocalEngine(Players):
             turns: the turn table of the episodes, if it exists already.
         """
         owner = self.policies[self.learners[0] if policy is None else policy]
-        trained = self.trained_in(owner.name, episodes)
-        table = turns if trained is episodes else None
-        return owner.batch(trained, progress=progress, exact=self._exact_of, turns=table)
+        own_episodes = self.trained_in(owner.name, episodes)
+        table = turns if own_episodes is episodes else None
+        return owner.batch(own_episodes, progress=progress, exact=self._exact_of, turns=table)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
         if self.exact is None:
@@ -592,7 +591,7 @@ class LocalEngine(Players):
         return policy.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step of each policy towards its replies, and return the mean loss."""
+        """Make one supervised update of each policy towards its replies; return the mean loss."""
         pairs = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
         losses = [policy.imitate(own_episodes) for policy, own_episodes in pairs if own_episodes]
         return sum(losses) / max(len(losses), 1)
@@ -646,14 +645,14 @@ class LocalEngine(Players):
         if self.ranks is not None:
             self.ranks.clear_sent_versions()
         try:
-            saved = parse_json((folder / "engine.json").read_bytes())
-            metas = saved["policies"] if self.config.policies else {MAIN: saved}
+            meta = parse_json((folder / "engine.json").read_bytes())
+            metas = meta["policies"] if self.config.policies else {MAIN: meta}
             for member in self.members:
                 self.drop_member(member)
             for name, policy in self.policies.items():
                 policy.restore(folder, metas[name])
             if self.workers is not None:
-                self.workers.published.restore(folder, saved.get("open", {}))
+                self.workers.published.restore(folder, meta.get("open", {}))
         except SparringError:
             raise
         except READ_ERRORS as error:

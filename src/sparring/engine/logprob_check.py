@@ -21,12 +21,12 @@ LOGPROB_METRICS = ("logprob_difference_max", "logprob_difference_mean")
 
 
 class LogprobCheck(NamedTuple):
-    """Differences |learner - sampler| of log-probabilities of a policy's tokens in an episode."""
+    """Differences |learner - sampler| between log-probabilities of a policy's tokens, nats."""
 
     policy: str
-    tokens: int
-    total: float  # sum of the differences
-    largest: float
+    num_tokens: int
+    sum_of_differences: float
+    largest_difference: float
 
 
 def logprob_metrics(checks: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
@@ -34,28 +34,29 @@ def logprob_metrics(checks: Sequence[LogprobCheck], policy: str) -> Mapping[str,
     policy_checks = [check for check in checks if check.policy == policy]
     if not policy_checks:
         return {}
-    total = sum(check.total for check in policy_checks)
-    mean = total / sum(check.tokens for check in policy_checks)
-    largest = max(check.largest for check in policy_checks)
+    num_tokens = sum(check.num_tokens for check in policy_checks)
+    mean = sum(check.sum_of_differences for check in policy_checks) / num_tokens
+    largest = max(check.largest_difference for check in policy_checks)
     return dict(zip(LOGPROB_METRICS, (largest, mean), strict=True))
 
 
-EPISODES_PER_CHECK = 100  # one of this many episodes is scored, and at least one per step
+CHECK_INTERVAL = 100  # every 100th episode is scored, and at least one per step
 
 
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the episodes that are due for the check.
 
-    An episode is skipped if its weights changed within it, because its first weights are gone.
+    An episode is skipped if its weights changed during it: the worker has no older weights.
 
     Args:
         players: players with the weights that sampled the episodes.
         episodes: episodes of a step.
     """
-    from sparring.learn.pack import Reader, pack  # imports torch, which readers of runs lack
+    # imports torch, which may be missing where runs are read
+    from sparring.learn.pack import Reader, pack
 
-    interval = min(EPISODES_PER_CHECK, players.config.rollout.games_per_step)
-    checked = [episode for episode in episodes if episode.episode_id % interval == 0]
+    interval = min(CHECK_INTERVAL, players.config.rollout.games_per_step)
+    due_episodes = [episode for episode in episodes if episode.episode_id % interval == 0]
     checks = []
     for name in players.learners:
         policy = players.policies[name]
@@ -64,14 +65,14 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
             temperature=policy.params.temperature,
             micro_tokens=policy.config.learner.micro_tokens,
         )
-        for episode in players.trained_in(name, checked):
+        for episode in players.trained_in(name, due_episodes):
             if not _is_sampled_by(episode, policy.model.version):
                 continue
             data = pack([episode])
             if len(data.turn_of):
-                difference = np.abs(reader.logprobs(data) - data.logprobs)
-                total, largest = float(difference.sum()), float(difference.max())
-                checks.append(LogprobCheck(name, len(difference), total, largest))
+                differences = np.abs(reader.logprobs(data) - data.logprobs)
+                total, largest = float(differences.sum()), float(differences.max())
+                checks.append(LogprobCheck(name, len(differences), total, largest))
     return tuple(checks)
 
 

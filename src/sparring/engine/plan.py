@@ -27,15 +27,15 @@ from sparring.models.render.plain import SPECIAL, vocabulary
 
 TINY = "tiny"  # name of the model that is built here
 TINY_CONTEXT = 128  # default context of the tiny model, in tokens
-PROMPT_TOKENS = 64  # assumed tokens of prompt per reply, for the estimate of memory
-GPU_WEIGHTS = 2 * GIB  # models with weights of this many bytes and more need a GPU
+PROMPT_TOKENS = 64  # assumed length of a prompt in tokens, for the estimate of memory
+GPU_WEIGHTS = 2 * GIB  # bytes of weights from which on a model needs a GPU
 GPU_SIZES = (24, 48, 80, 141)  # memory of common GPUs, in GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
 CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
 VLLM_ON_CPU = round(0.9 * GIB)  # bytes of a replica besides weights and cache (measured)
-VLLM_ON_GPU = 2 * GIB  # these bytes on a GPU: context, graphs, logits (not measured)
-LORA_SHARE = 0.01  # parameters of adapters of rank 16 on all linear layers / those of the model
+VLLM_ON_GPU = 2 * GIB  # the same on a GPU: context, graphs, logits (not measured)
+LORA_SHARE = 0.01  # parameters of adapters (rank 16, all linear layers) / parameters of the model
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
@@ -101,9 +101,9 @@ def _settings(bound: BoundPlugin) -> dict[str, Any]:
 def sampled_tokens(config: RunConfig) -> int:
     """Return an upper bound on the sampled tokens per step."""
     games = [configured_game(section) for section in config.environments]
-    total = sum(section.weight for section in config.environments)
-    weights = [section.weight / total for section in config.environments]
-    turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
+    total_weight = sum(section.weight for section in config.environments)
+    shares = [section.weight / total_weight for section in config.environments]
+    turns = sum(share * game.max_turns for share, game in zip(shares, games, strict=True))
     replies = config.rollout.games_per_step * config.rollout.candidates.count
     return round(replies * turns * config.rollout.max_new_tokens)
 
@@ -112,7 +112,7 @@ def _players(config: RunConfig) -> dict[str, Any]:
     scale, rollout = config.scale, config.rollout
     if not scale.workers:
         return {"fleet": "the training process", "lag": scale.lag}
-    groups = -(-scale.unit_games // rollout.group_size)  # per unit, which splits no group
+    groups = -(-scale.unit_games // rollout.group_size)  # groups per unit; no group is split
     episodes = min(groups * rollout.group_size, rollout.games_per_step)
     return {
         "fleet": scale.fleet,
@@ -185,7 +185,7 @@ def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
     return (vocabulary + (model.context or TINY_CONTEXT) + 2) * width + model.layers * block
 
 
-def _tiny_cache(config: RunConfig, shape: ModelShape) -> int:
+def _tiny_cache_bytes(config: RunConfig, shape: ModelShape) -> int:
     games = [configured_game(section) for section in config.environments]
     seats = max(game.num_seats for game in games)
     return (
@@ -261,7 +261,7 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         without_cache = {name: size for name, size in training.items() if name != CACHE}
         memory[LEARNER] = ProcessMemory(learner.ranks - 1, without_cache)
     replicas = {
-        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(section)
+        REPLICA if not config.policies else f"{REPLICA} ({name})": _replica_memory(section)
         for name, section in config.by_policy.items()
         if section.sampler.name == VLLM
     }
@@ -282,38 +282,38 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
     A pretrained model that policies share counts once. Policies are updated one after the other, so
     only the largest activations count.
     """
-    total, bases = dict[str, int](), set[tuple[str, str, str]]()
+    total, counted_bases = dict[str, int](), set[tuple[str, str, str]]()
     for name, section in config.by_policy.items():
         model, frozen = section.model, config.is_frozen(name)
         base = (model.name, model.dtype, model.device)
         shares_base = model.name != TINY and (model.lora is not None or frozen)
-        for purpose, size in _parts(section, frozen).items():
+        for purpose, size in _policy_parts(section, frozen).items():
             if purpose in ("program", ACTIVATIONS):
                 total[purpose] = max(total.get(purpose, 0), size)
-            elif purpose != "weights" or not shares_base or base not in bases:
+            elif purpose != "weights" or not shares_base or base not in counted_bases:
                 total[purpose] = total.get(purpose, 0) + size
-        bases |= {base} if shares_base else set()
+        counted_bases |= {base} if shares_base else set()
     return total
 
 
-def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
-    """Return the bytes of a policy in the training process; activations only where known."""
+def _policy_parts(config: RunConfig, frozen: bool) -> dict[str, int]:
+    """Return the bytes of a policy in the training process, without unknown activations."""
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
     weight_bytes = config.model.weight_bytes
-    cache = 0
+    cache_bytes = 0
     if config.sampler.name != VLLM:
-        cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
+        cache_bytes = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if config.model.name == TINY and shape is not None:
-        # few and short conversations need less
-        cache = min(cache, _tiny_cache(config, shape))
+        # a few short conversations need a smaller cache
+        cache_bytes = min(cache_bytes, _tiny_cache_bytes(config, shape))
     # learners with split weights are other processes
-    learns = not frozen and not config.learner.shards
-    activation_memory = activations(config, shape, weight_bytes) if learns else 0
+    is_learner = not frozen and not config.learner.shards
+    activation_memory = activations(config, shape, weight_bytes) if is_learner else 0
     sizes = {
         "weights": parameters * weight_bytes,
         "training": 0 if frozen else memory_to_train(config, parameters),
-        CACHE: cache,
+        CACHE: cache_bytes,
         "program": PROGRAM_BYTES,
     }
     return sizes if activation_memory is None else {**sizes, ACTIVATIONS: activation_memory}
@@ -323,17 +323,17 @@ def _shard_parts(config: RunConfig) -> dict[str, int]:
     split_bytes = whole_bytes = 0
     for name, section in config.by_policy.items():
         if not config.is_frozen(name):
-            part_bytes, temporary_bytes = _shard(section)
+            part_bytes, temporary_bytes = _shard_bytes(section)
             split_bytes += part_bytes
             whole_bytes = max(whole_bytes, temporary_bytes)
     return {"split": split_bytes, "whole_for_a_time": whole_bytes, "program": PROGRAM_BYTES}
 
 
-def _shard(config: RunConfig) -> tuple[int, int]:
-    """Return a policy's bytes at a learner with split weights: (of its part, temporary ones).
+def _shard_bytes(config: RunConfig) -> tuple[int, int]:
+    """Return a policy's bytes at a learner with split weights: (permanent, temporary).
 
-    The part has weights, gradients, moments and copies. Temporary tensors are gathered weights,
-    their gradients, and activations.
+    The learner's part of weights, gradients, moments and copies is permanent. Gathered weights,
+    their gradients, and activations are temporary.
     """
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
@@ -342,25 +342,25 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     bytes_each_parameter += learning_bytes(weight_bytes, master=config.learner.master_weights)
     part_bytes = -(-parameters * bytes_each_parameter // config.learner.ranks)
     num_gathered = parameters
-    if shape is not None:  # this block, the next one, and the weights outside of blocks
+    if shape is not None:  # two blocks are gathered at a time, and the weights outside of blocks
         embeddings = shape.vocabulary * shape.hidden
         num_gathered = min(parameters, embeddings + 2 * (parameters - embeddings) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # otherwise a leaf may take several passes
-    gradients = num_gathered if each_pass else parameters
+    num_gradients = num_gathered if each_pass else parameters
     activation_memory = activations(config, shape, weight_bytes) or 0
-    passes = (num_gathered + gradients) * weight_bytes + activation_memory
-    return part_bytes, max(passes, parameters * weight_bytes - part_bytes)
+    pass_bytes = (num_gathered + num_gradients) * weight_bytes + activation_memory
+    return part_bytes, max(pass_bytes, parameters * weight_bytes - part_bytes)
 
 
-def _replicas(config: RunConfig) -> ProcessMemory:
+def _replica_memory(config: RunConfig) -> ProcessMemory:
     parameters, _, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
     settings = _settings(config.sampler.bind("samplers"))
-    on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
+    is_on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
     bytes_by_purpose = {
-        "weights": weights if on_gpu else 2 * weights,  # on a CPU there is also a packed copy
+        "weights": weights if is_on_gpu else 2 * weights,  # on a CPU vLLM also has a packed copy
         CACHE: int(settings["cache_bytes"]),
-        "program": VLLM_ON_GPU if on_gpu else VLLM_ON_CPU,
+        "program": VLLM_ON_GPU if is_on_gpu else VLLM_ON_CPU,
     }
     return ProcessMemory(int(settings["replicas"]), bytes_by_purpose)
 
@@ -385,27 +385,28 @@ def _memory(config: RunConfig) -> dict[str, Any]:
 def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     training = memory[TRAINING]
     shard_bytes = memory[LEARNER].bytes_each if config.learner.shards else 0
-    on_first_gpu = training.bytes_each + shard_bytes
-    advice = _gpu_advice(on_first_gpu, training.parts["weights"])
+    first_gpu_bytes = training.bytes_each + shard_bytes
+    advice = _gpu_advice(first_gpu_bytes, training.parts["weights"])
     has_activations = ACTIVATIONS in training.parts
-    gap = "" if has_activations else ", without activations as the model's shape is not known here"
-    estimate = f"(an estimate{gap})"
+    omission = ", without activations as the model's shape is not known here"
+    omission = "" if has_activations else omission
+    estimate = f"(an estimate{omission})"
     try:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")
     except ConfigError:  # the run is for another machine
-        return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {advice}"
-    machine_text, needed, available = "GPU", on_first_gpu, available_bytes(device)
+        return f"about {first_gpu_bytes / GIB:.1f} GiB on the first GPU {estimate}. {advice}"
+    machine_text, needed, available = "GPU", first_gpu_bytes, available_bytes(device)
     if device.type != CUDA:
-        elsewhere = {WORKER} if config.scale.address is not None else set[str]()
-        on_machine = [process for name, process in memory.items() if name not in elsewhere]
+        remote_names = {WORKER} if config.scale.address is not None else set[str]()
+        local_memory = [process for name, process in memory.items() if name not in remote_names]
         machine_text = "machine"
-        needed = sum(process.processes * process.bytes_each for process in on_machine)
-    fits = (
+        needed = sum(process.processes * process.bytes_each for process in local_memory)
+    verdict = (
         f"fits into this {machine_text}'s"
         if needed < available
         else f"needs a larger {machine_text} or adapters (model.lora.rank=16); this one has"
     )
-    return f"about {needed / GIB:.1f} GiB {estimate}: {fits} {available / GIB:.1f} GiB. {advice}"
+    return f"about {needed / GIB:.1f} GiB {estimate}: {verdict} {available / GIB:.1f} GiB. {advice}"
 
 
 def _gpu_advice(needed: int, weights: int) -> str:

@@ -1,4 +1,4 @@
-"""The players of a run: its policies, bots, and environments."""
+"""The players of a run (policies and bots), and its environments."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Roles:
         if not self._has_policies_by_role:
             return (MAIN,) * game.num_seats
         policies = self._policies_of.get(game.name, self._shared)
-        missing = [role for role in game.roles if role not in policies]
-        if missing:
+        missing_roles = [role for role in game.roles if role not in policies]
+        if missing_roles:
             raise ConfigError(
-                f"roles: the role {missing[0]!r} of {game.name!r} has no policy. Its roles are "
-                f"{', '.join(dict.fromkeys(game.roles))}; write roles: "
-                f"{{{missing[0]}: {self._policies[0]}}}, or another one of the policies "
+                f"roles: the role {missing_roles[0]!r} of {game.name!r} has no policy. Its roles "
+                f"are {', '.join(dict.fromkeys(game.roles))}; write roles: "
+                f"{{{missing_roles[0]}: {self._policies[0]}}}, or another one of the policies "
                 f"{', '.join(self._policies)}."
             )
         return tuple(policies[role] for role in game.roles)
@@ -107,7 +107,7 @@ def _check_roles(roles: Iterable[str], names: Iterable[str]) -> None:
             raise UnknownNameError("role in `roles`", role, names)
 
 
-Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
+BaseKey = tuple[str, str, str]  # name, dtype and device of a pretrained model
 
 
 def build_models(
@@ -115,13 +115,13 @@ def build_models(
 ) -> dict[str, tuple[RunConfig, LanguageModel, Stream]]:
     """Return each policy's configuration, model, and root stream.
 
-    A pretrained model that several policies adapt is in memory once.
+    If several policies adapt one pretrained model, it is in memory once.
     """
-    models, bases = {}, dict[Base, LanguageModel]()
+    models, bases = {}, dict[BaseKey, LanguageModel]()
     for name, section in config.by_policy.items():
         stream = root if name == MAIN else root.child("policy").child(name)
-        frozen = config.is_frozen(name)
-        models[name] = section, build_model(section, games, stream, bases, frozen=frozen), stream
+        model = build_model(section, games, stream, bases, frozen=config.is_frozen(name))
+        models[name] = section, model, stream
     return models
 
 
@@ -129,7 +129,7 @@ def build_model(
     config: RunConfig,
     games: Sequence[Environment],
     root: Stream,
-    bases: dict[Base, LanguageModel],
+    bases: dict[BaseKey, LanguageModel],
     *,
     frozen: bool,
 ) -> LanguageModel:
@@ -139,7 +139,7 @@ def build_model(
         config: configuration of a run with only this policy.
         games: the environments whose words a tiny model knows.
         root: the random stream of the policy.
-        bases: the pretrained models in memory with frozen weights; a new one is added.
+        bases: the pretrained models in memory with frozen weights; this function may add one.
         frozen: whether the policy is not trained.
     """
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
@@ -149,11 +149,11 @@ def build_model(
     if config.model.name != TINY:
         return _build_pretrained(config, root, with_values, bases, frozen)
     tokenizer = tiny_tokenizer(vocabulary(config, games))
-    parameters = tiny_parameters(config, len(tokenizer))
+    size = tiny_parameters(config, len(tokenizer))
     check_fits(
         TINY,
-        parameters,
-        4 * parameters + (0 if frozen else memory_to_train(config, parameters)),
+        size,
+        4 * size + (0 if frozen else memory_to_train(config, size)),
         available_bytes(),
     )
     network = tiny_model(
@@ -173,7 +173,7 @@ def _build_pretrained(
     config: RunConfig,
     root: Stream,
     with_values: bool,
-    bases: dict[Base, LanguageModel],
+    bases: dict[BaseKey, LanguageModel],
     frozen: bool,
 ) -> LanguageModel:
     """Return a pretrained model, with adapters if the configuration names them.
@@ -221,7 +221,7 @@ def _build_pretrained(
             f"{network_name} into layers. Write model.gradient_checkpointing=false."
         )
     model.forward.recompute = settings.gradient_checkpointing
-    _ = model.context  # raises here, not in the first episode, if the model has no limit
+    _ = model.context  # if the model has no limit, this raises before the first episode
     return model
 
 
@@ -255,7 +255,7 @@ class PlayingPolicy:
             top_p=rollout.top_p,
             top_k=rollout.top_k,
         )
-        self.past: dict[int, Snapshot] = {}  # snapshots by their step
+        self.past: dict[int, Snapshot] = {}  # snapshots of the league, by their step
         self.average: Snapshot | None = None  # the EMA weights, if there are any
         if frozen:
             for parameter in model.parameters():
@@ -367,8 +367,8 @@ class Players:
             name: policy_class(name, policy, model, root, frozen=config.is_frozen(name))
             for name, (policy, model, root) in build_models(config, games, self.root).items()
         }
-        for member in self.policies.values():
-            check_context(member.context, games, member.renderer)
+        for playing_policy in self.policies.values():
+            check_context(playing_policy.context, games, playing_policy.renderer)
         self.agents: dict[str, Agent] = {}
         self.on_pause: Callable[[], None] | None = None  # may change weights; see ``Worker.answer``
 
@@ -383,9 +383,9 @@ class Players:
 
     @property
     def has_league_learners(self) -> bool:
-        """Whether several policies learn in one league, so that each is a player in all roles.
+        """Whether several policies learn in one league, so that each plays all roles.
 
-        Otherwise each policy has its roles, and a player without a name means all policies.
+        If not, each policy has its roles, and a player without a name means all policies.
         """
         return bool(self.config.league.learners)
 
@@ -414,18 +414,18 @@ class Players:
         Raises:
             UnknownNameError: the snapshot or bot does not exist.
         """
-        member = ref(player)
-        has_one_policy = self.has_league_learners or len(self.policies) == 1 or bool(member.name)
-        if has_one_policy or member.kind not in POLICY_KINDS:
-            return self._single_agent(member)
+        reference = ref(player)
+        has_one_policy = self.has_league_learners or len(self.policies) == 1 or bool(reference.name)
+        if has_one_policy or reference.kind not in POLICY_KINDS:
+            return self._single_agent(reference)
 
         def agent_of_seat(game: Environment, seat: int) -> Agent:
-            return self._single_agent(member.for_policy(self.roles.of(game)[seat]))
+            return self._single_agent(reference.for_policy(self.roles.of(game)[seat]))
 
-        if member.kind == "snapshot" and member not in self.members:
-            raise self._unknown_player(member)
+        if reference.kind == "snapshot" and reference not in self.members:
+            raise self._unknown_player(reference)
         games = [game for game, _ in self.environments]
-        return Team(str(member), agent_of_seat, games, self.config.rollout.in_flight)
+        return Team(str(reference), agent_of_seat, games, self.config.rollout.in_flight)
 
     def _single_agent(self, player: PlayerRef) -> Agent:
         """Return the agent of a single player; a reference without a name means ``main``."""
@@ -482,21 +482,21 @@ class Players:
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
     def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named, by default the policy of the seat's role."""
-        return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
+        """Return specs in which players of policies have names: by default those of the roles."""
+        return [self._name_policies(spec) for spec in specs] if self.config.policies else specs
 
-    def _with_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
+    def _name_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
         policies = self.roles.of(spec.game)
         seats = tuple(
             player if player.name else player.for_policy(name)
             for player, name in zip(spec.players, policies, strict=True)
         )
-        trained = tuple(
+        is_seat_trained = tuple(
             is_trained
             and not (player.kind in POLICY_KINDS and self.policies[player.name or MAIN].frozen)
             for is_trained, player in zip(spec.trained, seats, strict=True)
         )
-        return replace(spec, seats=seats, trained=trained)
+        return replace(spec, seats=seats, trained=is_seat_trained)
 
     def update_samplers(self) -> None:
         """Update the samplers of all current players to the weights of their policies."""
@@ -510,12 +510,12 @@ class Players:
             return episodes
         name, policy_episodes = "" if policy == MAIN else policy, []
         for episode in episodes:
-            trained = tuple(
+            is_seat_trained = tuple(
                 is_trained and player.kind in POLICY_KINDS and player.name == name
                 for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
-            if any(trained):
-                policy_episodes.append(replace(episode, trained=trained))
+            if any(is_seat_trained):
+                policy_episodes.append(replace(episode, trained=is_seat_trained))
         return policy_episodes
 
     def drop_member(self, member: PlayerRef) -> None:

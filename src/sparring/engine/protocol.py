@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 WeightKey = tuple[str, int]  # a player and the number of updates of its weights
-Pinned = tuple[WeightKey, ...]
+Pinned = tuple[WeightKey, ...]  # keys of weights whose files are kept until ``release``
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class ReplyJudges:
     """The judges of the replies of trained seats in a step.
 
     Attributes:
-        progress: share of the run that is done; the configuration and it determine the rest.
+        progress: share of the run that is done; with the configuration it determines the rest.
         oracles: the oracle that judges an environment's turns, by the environment's name.
         candidates: number of replies to each prompt, and how one is chosen; None: one reply.
     """
@@ -69,7 +69,7 @@ class ReplyJudges:
         oracles: Mapping[str, Oracle],
         rewards: tuple[WeightedReward, ...],
     ) -> ReplyJudges:
-        """Return the judges of a configuration at a point of the run.
+        """Return the judges of a configuration when this share of the run is done.
 
         Args:
             config: the run's configuration.
@@ -87,10 +87,10 @@ class ReplyJudges:
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
         """Return the judge of each environment; the clock adds up the judges' seconds."""
-        return {name: _with_clock(oracle, clock) for name, oracle in self.oracles.items()}
+        return {name: _make_judge(oracle, clock) for name, oracle in self.oracles.items()}
 
 
-def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
+def _make_judge(oracle: Oracle, clock: Clock) -> Judge:
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         start = time.perf_counter()
         results = judge_states(oracle, states, streams)
@@ -129,13 +129,13 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M], which may be its turn's advantage."""
+        """Return the advantage of each sampled token, [M]: its own, or that of its turn."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
     def has_loss(self, credit: Credit) -> bool:
         """Return whether any token contributes to the loss."""
-        trained = self.trained(credit)
-        return trained is None or bool(trained.any())
+        is_trained = self.trained(credit)
+        return is_trained is None or bool(is_trained.any())
 
     def trained(self, credit: Credit) -> BoolArray | None:
         """Return whether each sampled token contributes to the loss, [M]; None: all contribute."""
@@ -153,7 +153,7 @@ class WeightFiles(Protocol):
 
 
 class FreshRollouts(Protocol):
-    """Workers of a run in fresh order, which return units of episodes as they finish."""
+    """Workers of a run in fresh order, which return each unit of episodes when it is finished."""
 
     run: Path
 
@@ -176,7 +176,7 @@ class FreshRollouts(Protocol):
         """Return the lost units, and the finished units with their rollouts."""
 
     def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named."""
+        """Return specs in which every player of a policy has the policy's name."""
 
 
 class Engine(Protocol):
@@ -250,7 +250,7 @@ class Engine(Protocol):
         """
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the entropy of each token's sampling distribution, current weights, [M], nats."""
+        """Return the entropy [M] of each token's sampling distribution by current weights, nats."""
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
@@ -258,7 +258,7 @@ class Engine(Protocol):
         """Update the weights of the batch's policy, and return metrics."""
 
     def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step of each policy towards its replies, and return the mean loss."""
+        """Make one supervised update of each policy towards its replies; return the mean loss."""
 
     def set_reference(self) -> None:
         """Make the current weights of each policy its reference."""
@@ -277,7 +277,7 @@ class Engine(Protocol):
         """Continue the policies of a snapshot from its weights, with new optimiser states."""
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything into a checkpoint's folder; link snapshots that ``earlier`` holds."""
+        """Write everything into a checkpoint's folder; link the snapshots in ``earlier``."""
 
     def restore(self, folder: Path) -> None:
         """Restore what ``save`` wrote."""

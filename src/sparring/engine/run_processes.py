@@ -34,7 +34,7 @@ class InlineFleet:
         self._tasks: deque[tuple[int, bytes]] = deque()
 
     def now(self) -> float:
-        """Return the seconds on its clock; see ``Fleet``."""
+        """Return the time in seconds; see ``Fleet``."""
         return monotonic()
 
     def start(self, worker: int) -> None:
@@ -46,7 +46,7 @@ class InlineFleet:
         self._tasks.append((worker, message))
 
     def tell(self, message: bytes) -> None:
-        """Do nothing, as the worker plays only in ``poll``; see ``Fleet``."""
+        """Do nothing, because the worker plays only in ``poll``; see ``Fleet``."""
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return the messages that have arrived, or play the next task; see ``Fleet``.
@@ -74,8 +74,8 @@ class InlineFleet:
 WEIGHTS, LEARNERS = "weights", "learners"  # subfolders of a run folder
 
 
-def fleet_of(config: RunConfig) -> Fleet | None:
-    """Return the fleet of a configuration; None: the engine plays without workers."""
+def make_fleet(config: RunConfig) -> Fleet | None:
+    """Return a new fleet for a configuration; None: the engine plays without workers."""
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
         if not scale.lag:
@@ -100,7 +100,7 @@ def run_workers(engine: LocalEngine, folder: Path) -> Iterator[None]:
         engine: the run's engine.
         folder: the run folder.
     """
-    fleet = fleet_of(engine.config)
+    fleet = make_fleet(engine.config)
     if fleet is None:
         yield
         return
@@ -116,7 +116,8 @@ def run_workers(engine: LocalEngine, folder: Path) -> Iterator[None]:
         if engine.workers is not None:
             engine.workers.close()
             engine.workers = None
-        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also if no worker could be started
+        # removes the files even if no worker could be started
+        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -128,7 +129,7 @@ def run_ranks(engine: LocalEngine, folder: Path) -> Iterator[None]:
         folder: the run folder.
     """
     if engine.config.learner.ranks == 1:
-        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # files of killed learners
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # files that killed learners have left
         yield
         return
     from sparring.engine.ranks.data_parallel import RankZero

@@ -44,12 +44,12 @@ class Means:
         return self.parts[-1]
 
     def add(self, values: Mapping[str, float], weight: float) -> None:
-        """Count these values with this weight."""
+        """Add values of metrics, each with this weight."""
         for name, value in values.items():
             self.add_value(name, value, weight)
 
     def add_value(self, name: str, value: float, weight: float) -> None:
-        """Count one value with this weight."""
+        """Add one value of a metric with this weight."""
         self._sums[name] = self._sums.get(name, 0.0) + value * weight
         self._weights[name] = self._weights.get(name, 0.0) + weight
 
@@ -57,18 +57,18 @@ class Means:
         """Update the maximum of a metric."""
         self._maxima[name] = max(value, self._maxima.get(name, value))
 
-    def add_ratios(self, learner: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
+    def add_ratios(self, learner: Tensor, sampler: Tensor, share: float, *, is_first: bool) -> None:
         """Count the differences between log-probabilities of learner and sampler.
 
         Args:
             learner: log-probabilities by the learner, [M].
             sampler: log-probabilities by the sampler, [M].
             share: share of these tokens in the minibatch.
-            first: whether learner and sampler have equal weights, as in the first update.
+            is_first: whether learner and sampler have equal weights, as in the first update.
         """
         difference = (learner.detach() - sampler).abs()
         self.log_ratios.append(difference.double().cpu().numpy())
-        if first:
+        if is_first:
             self.add_value("logprob_difference_mean", float(difference.mean()), share)
             self.update_maximum("logprob_difference_max", float(difference.max()))
 
@@ -95,7 +95,7 @@ class Means:
             offset += 8 * length
         return means
 
-    def _count_parts(self) -> None:
+    def _add_parts(self) -> None:
         for part in self.parts:
             for name, total in part._sums.items():
                 self._sums[name] = self._sums.get(name, 0.0) + total
@@ -107,7 +107,7 @@ class Means:
 
     def result(self) -> dict[str, float]:
         """Return the means, the maxima and the tails of the ratios."""
-        self._count_parts()
+        self._add_parts()
         tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
         return {
             **{name: total / self._weights[name] for name, total in self._sums.items()},
@@ -118,10 +118,10 @@ class Means:
 
 def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
     """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
-    largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
+    percentile_99 = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
     return {
         "ratio_tail": float((log_ratios > math.log(2.0)).mean()),
-        "ratio_p99": math.exp(largest),
+        "ratio_p99": math.exp(percentile_99),
     }
 
 
@@ -143,29 +143,29 @@ class RankGroup(Protocol):
         """Add the parts of the other ranks to this rank's means, in the order of the leaves."""
 
 
-def leaves(data: Pack, chosen: IntArray, num_leaves: int) -> list[IntArray]:
-    """Split the chosen sequences into leaves with about equal numbers of distinct prefixes.
+def split_into_leaves(data: Pack, sequences: IntArray, num_leaves: int) -> list[IntArray]:
+    """Split the given sequences into leaves with about equal numbers of distinct prefixes.
 
     Sequences are sorted, so that equal sequences are in one leaf and similar sequences share
     prefixes. If there are fewer distinct sequences than leaves, some leaves are empty.
 
     Args:
         data: the pack.
-        chosen: int64, sequences of the pack.
+        sequences: int64, indices of sequences of the pack.
         num_leaves: number of leaves.
     """
     if num_leaves == 1:
-        return [chosen]
-    rows = np.unique(data.distinct[chosen]).tolist()
+        return [sequences]
+    rows = np.unique(data.distinct[sequences]).tolist()
     order = sorted(rows, key=data.sequences.__getitem__)
     ids = [data.sequences[row] for row in order]
     num_new = np.array([len(sequence) for sequence in ids]) - shared_lengths(ids)
-    middle = np.cumsum(num_new) - num_new / 2  # of each sequence's new prefixes
+    middle = np.cumsum(num_new) - num_new / 2  # index of the middle of each sequence's new prefixes
     leaf_of = np.full(len(data.sequences), -1)
     fraction = middle / max(num_new.sum(), 1)
     leaf_of[order] = np.minimum(fraction * num_leaves, num_leaves - 1).astype(np.int64)
-    chosen_leaf = leaf_of[data.distinct[chosen]]
-    return [chosen[chosen_leaf == leaf] for leaf in range(num_leaves)]
+    leaf_of_sequence = leaf_of[data.distinct[sequences]]
+    return [sequences[leaf_of_sequence == leaf] for leaf in range(num_leaves)]
 
 
 class GradientTree:
@@ -188,24 +188,25 @@ class GradientTree:
         rank, num_ranks = (0, 1) if ranks is None else (ranks.rank, ranks.num_ranks)
         num_leaves = count // num_ranks
         self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
-        self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
+        # (number of leaves, sum) of subtrees, largest first
+        self._sums: list[tuple[int, Tensor]] = []
 
-    def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
-        """Yield the leaves of this rank, in order; see ``leaves``."""
+    def leaves(self, data: Pack, sequences: IntArray) -> Iterator[IntArray]:
+        """Yield the leaves of this rank, in order; see ``split_into_leaves``."""
         self._sums.clear()
-        all_leaves = leaves(data, chosen, self.count)
+        all_leaves = split_into_leaves(data, sequences, self.count)
         yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:
-        """Return the number of passes that every rank makes for this leaf; 0: no common number."""
+        """Return the number of passes of every rank for this leaf; 0: ranks may differ."""
         return 0
 
     def prepare_pass(self, *, last: bool) -> None:
         """Prepare the next pass; ``last``: whether it is the last pass of a leaf on all ranks."""
 
-    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return this rank's share of the chosen sequences for an update without leaves."""
-        return chosen
+    def select_rows(self, data: Pack, sequences: IntArray) -> IntArray:
+        """Return this rank's share of the given sequences for an update without leaves."""
+        return sequences
 
     def add(self) -> None:
         """Move the gradients of the next leaf from the parameters into the sums."""
@@ -232,9 +233,9 @@ class GradientTree:
             parameter.grad = gradient if count else None
 
     def _take_gradients(self) -> Tensor:
-        """Return all gradients in one float32 vector, then for each parameter 1 if it has one.
+        """Return a float32 vector of all gradients, then 1 or 0 per parameter: whether it has one.
 
-        The gradients of the parameters are None afterwards.
+        Afterwards the parameters have no gradients.
         """
         gradients = [
             torch.zeros(parameter.numel(), device=parameter.device)
@@ -248,7 +249,7 @@ class GradientTree:
         return torch.cat([*gradients, torch.tensor(has_gradient, device=gradients[0].device)])
 
 
-PROBE_TOKENS = 4  # tokens of the conversation that checks weights before they are saved
+PROBE_TOKENS = 4  # length in tokens of the conversation that checks weights before they are saved
 
 
 def finite_loss(
@@ -306,7 +307,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
         )
     optimizer.step()
     with torch.no_grad():
-        # the norm is the cheapest check of all weights
+        # computing the norm is the fastest check of all weights
         norm_after = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
     if not math.isfinite(norm_after):
         raise DivergedError(
@@ -326,7 +327,7 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
     if not split_gradients:
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
     norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split_gradients]
-    norm = torch.nn.utils.get_total_norm(norms)  # in the same order, by types
+    norm = torch.nn.utils.get_total_norm(norms)  # grouped by types, in the same order
     parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split_gradients]
     for part, gradient in zip(parts, split_gradients, strict=True):
         part.grad = gradient.to_local()
@@ -335,8 +336,8 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
 
 
 def _full_norm(norm: Tensor) -> Tensor:
-    full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-    return full
+    full_norm: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    return full_norm
 
 
 def require_finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:

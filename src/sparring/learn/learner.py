@@ -1,10 +1,10 @@
 """The learner, which updates the weights from the advantages of turns.
 
 Every distinct sequence of a batch runs through the network once, and all episodes with this
-sequence share the outputs. The result is that of one row per episode; in self-play it costs much
-less.
+sequence share the outputs. The result equals that of one row per episode, but takes much less time
+in self-play.
 
-Metrics, means over the updates of a step:
+Metrics; if nothing else is said, means over the updates of a step:
     loss                    weighted sum of the loss terms, reduced to one number
     gradient_norm           norm of the gradient of all weights, before clipping
     learning_rate           the optimiser's step size
@@ -82,7 +82,7 @@ def total_loss(
         for loss, term in terms
         for key, value in term.metrics.items()
     }
-    factors = [term.values for _, term in terms if term.level == "weight"]
+    factors = [term.values for _, term in terms if term.level == "weight"]  # of weighted terms
     total = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
     for loss, term in terms:
         if term.level == "weight":
@@ -90,7 +90,7 @@ def total_loss(
         values = term.values
         for factor in factors if term.weighted else ():
             values = values * factor
-        reduced = (
+        term_loss = (
             values.mean() * (turn_share / share)
             if term.level == "turn"
             else values.sum() / share
@@ -104,7 +104,7 @@ def total_loss(
                 batch.sequence_weight,
             )
         )
-        total = total + loss.weight(progress) * reduced
+        total = total + loss.weight(progress) * term_loss
     return total, metrics
 
 
@@ -117,34 +117,34 @@ class LossReader(Reader):
     config: UpdateConfig  # with the reduction of token losses
 
     def _record_if_needed(
-        self, data: Pack, chosen: IntArray, targets: Targets, *, has_leaves: bool
+        self, data: Pack, sequences: IntArray, targets: Targets, *, has_leaves: bool
     ) -> tuple[IntArray, WholeMinibatch] | None:
-        """Return the record of the minibatch if losses need it before the gradients.
+        """Return the record of the minibatch if it must be made before the gradients.
 
-        None: no loss needs it, or a single forward pass covers the minibatch and makes the record.
+        None: no loss needs it, or the minibatch's single forward pass makes it.
 
         Args:
             data: the pack.
-            chosen: sequences of the minibatch.
+            sequences: indices of the minibatch's sequences.
             targets: targets of the step.
             has_leaves: whether the minibatch is split into leaves.
         """
         if "whole" not in self.needs:
             return None
         if not has_leaves:
-            rows = np.unique(data.distinct[chosen])
+            rows = np.unique(data.distinct[sequences])
             passes = chunks(data, rows, self.micro_tokens, padded=self._max_padding)
             if len([*islice(passes, 2)]) == 1:
                 return None
-        return self._whole_minibatch(data, chosen, targets)
+        return self._whole_minibatch(data, sequences, targets)
 
     @torch.no_grad()
     def _whole_minibatch(
-        self, data: Pack, chosen: IntArray, targets: Targets
+        self, data: Pack, sequences: IntArray, targets: Targets
     ) -> tuple[IntArray, WholeMinibatch]:
         columns_by_part: dict[str, list[Tensor]] = {}
         tokens = []
-        for part in self._parts(data, chosen):
+        for part in self._slices(data, sequences):
             logprobs, outputs = self._forward(self.model, part)
             part_columns = _comparable_columns(
                 logprobs[part.token_index], self._reference_logprobs(part), part, outputs
@@ -157,7 +157,7 @@ class LossReader(Reader):
 
     @torch.no_grad()
     def _reference_logprobs(self, part: Slice) -> Tensor | None:
-        """Return the reference log-probs of a slice's tokens, if losses need them, [M]."""
+        """Return the reference's log-probabilities [M] of a slice, if losses need them."""
         if self.reference is None or "reference_logprobs" not in self.needs:
             return None
         return self._forward(self.reference, part)[0][part.token_index]
@@ -175,7 +175,7 @@ class LossReader(Reader):
         if minibatch is None and "whole" in self.needs:
             columns = _comparable_columns(token_logprobs.detach(), reference, part, outputs)
             minibatch = minibatch_record(part.tokens, columns, data.turn_of, targets)
-        sampler, old_logprobs, credit = (
+        sampler_logprobs, old_logprobs, advantages = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old_logprobs, targets.advantages)
         )
@@ -208,25 +208,25 @@ class LossReader(Reader):
         return LossBatch(
             logprobs=token_logprobs,
             old_logprobs=old_logprobs,
-            sampler_logprobs=sampler,
-            advantages=credit,
+            sampler_logprobs=sampler_logprobs,
+            advantages=advantages,
             sequence=part.sequence,
             turn=torch.from_numpy(turns).to(logprobs.device),
             num_sequences=part.num_sequences,
-            sequence_weight=self._weight(part, targets),
+            sequence_weight=self._sequence_weights(part, targets),
             reference_logprobs=reference,
             **fields,
         )
 
-    def _with_weights(self, data: Pack, chosen: IntArray, targets: Targets) -> Targets:
-        """Return the targets; the reduction "agent_mean" adds the minibatch's sequence weights."""
+    def _add_sequence_weights(self, data: Pack, sequences: IntArray, targets: Targets) -> Targets:
+        """Return the targets, with sequence weights if the reduction is "agent_mean"."""
         if self.config.reduction != "agent_mean":
             return targets
         weight = np.zeros(len(data.tokens))
-        weight[chosen] = agent_weights(data.episode[chosen])
+        weight[sequences] = agent_weights(data.episode[sequences])
         return replace(targets, sequence_weight=weight)
 
-    def _weight(self, part: Slice, targets: Targets) -> Tensor | None:
+    def _sequence_weights(self, part: Slice, targets: Targets) -> Tensor | None:
         if targets.sequence_weight is None:
             return None
         weight: Tensor = torch.from_numpy(targets.sequence_weight[part.sequences])
@@ -260,11 +260,11 @@ def _comparable_columns(
 
 
 log = logging.getLogger(__name__)
-MAX_NAMES_LISTED = 3  # names of parameters in an error message
+MAX_NAMES_LISTED = 3  # largest number of names of parameters in an error message
 
 
 class GradientCheck:
-    """Checks only the gradients of the first update and of the first imitation.
+    """Checks the gradients of the first update and of the first imitation, and no later ones.
 
     Args:
         model: the trained model.
@@ -273,7 +273,7 @@ class GradientCheck:
 
     def __init__(self, model: LanguageModel, *, reads_values: bool) -> None:
         self.model, self.reads_values = model, reads_values
-        self._checked: set[bool] = set()
+        self._checked_kinds: set[bool] = set()  # values of ``imitating``
 
     def backward(self, loss: Tensor, logprobs: Tensor) -> None:
         """Add the gradients of a loss to those of the weights.
@@ -287,8 +287,8 @@ class GradientCheck:
                     "losses: no loss depends on the model, so the model cannot learn; add "
                     "policy_gradient or ppo_clip."
                 )
-            names = [name for name, _ in self._parameters(values=False)]
-            raise ModelError(_no_gradient_text(names, len(names)))
+            all_names = [name for name, _ in self._parameters(values=False)]
+            raise ModelError(_no_gradient_text(all_names, len(all_names)))
         torch.autograd.backward(loss)
 
     def check(self, *, imitating: bool = False) -> None:
@@ -301,13 +301,13 @@ class GradientCheck:
             ModelError: a trained parameter has no gradient; the value head needs one only if a loss
                 reads it.
         """
-        if imitating in self._checked:
+        if imitating in self._checked_kinds:
             return
-        self._checked.add(imitating)
+        self._checked_kinds.add(imitating)
         parameters = self._parameters(values=self.reads_values and not imitating)
-        without_gradient = [name for name, parameter in parameters if parameter.grad is None]
-        if without_gradient:
-            raise ModelError(_no_gradient_text(without_gradient, len(parameters)))
+        names_without = [name for name, parameter in parameters if parameter.grad is None]
+        if names_without:
+            raise ModelError(_no_gradient_text(names_without, len(parameters)))
         if self.model.value_head is not None and not self.reads_values and not imitating:
             log.warning(
                 "The value head is not trained, as no loss reads it: its values stay 0. Add the "
@@ -328,18 +328,18 @@ class GradientCheck:
         return [(name, parameter) for name, parameter in parameters if parameter.requires_grad]
 
 
-def _no_gradient_text(without_gradient: list[str], total: int) -> str:
-    names = ", ".join(without_gradient[:MAX_NAMES_LISTED]) + (
-        f" and {len(without_gradient) - MAX_NAMES_LISTED} more"
-        if len(without_gradient) > MAX_NAMES_LISTED
+def _no_gradient_text(names_without: list[str], total: int) -> str:
+    names = ", ".join(names_without[:MAX_NAMES_LISTED]) + (
+        f" and {len(names_without) - MAX_NAMES_LISTED} more"
+        if len(names_without) > MAX_NAMES_LISTED
         else ""
     )
-    if any("lora_" in name for name in without_gradient):
+    if any("lora_" in name for name in names_without):
         advice = (
             "Name layers that the model calls in model.lora.targets (empty: all linear ones), or "
             "leave model.lora out."
         )
-    elif any(name.startswith("value_head") for name in without_gradient):
+    elif any(name.startswith("value_head") for name in names_without):
         advice = (
             "Use an estimator that fits a critic (credit: gae), or leave out the loss that reads "
             "values."
@@ -350,7 +350,7 @@ def _no_gradient_text(without_gradient: list[str], total: int) -> str:
             "parameters with requires_grad_(False)."
         )
     return (
-        f"{len(without_gradient)} of {total} trained parameters get no gradient, so they would "
+        f"{len(names_without)} of {total} trained parameters get no gradient, so they would "
         f"never change: {names}. {advice}"
     )
 
@@ -386,8 +386,8 @@ def minibatches(
     first_tokens = (np.cumsum(data.tokens) - data.tokens)[order]
     unit_key = data.episode[order] if turns is None else turns.group[data.turn_of[first_tokens]]
     _, unit = np.unique(unit_key, return_inverse=True)
-    shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
-    return [order[np.isin(unit, units)] for units in np.array_split(shuffled, count)]
+    unit_order = generator.permutation(int(unit.max(initial=-1)) + 1)
+    return [order[np.isin(unit, units)] for units in np.array_split(unit_order, count)]
 
 
 class ReverseTurns:
@@ -395,7 +395,7 @@ class ReverseTurns:
 
     ``indices`` holds the turn indices of the batch, the last one first.
 
-    SeeUPO treats turns as agents and updates one after the other, the last turn first. When
+    SeeUPO treats turns as agents and updates them one after the other, the last turn first. When
     turn t is updated, the later turns already follow the new policy, and the advantage of turn t is
     weighted by the probability ratios of the later turns:
 
@@ -406,14 +406,13 @@ class ReverseTurns:
     [e^-limit, e^limit].
 
     Every update runs over all tokens of the step, with advantages of 0 outside the current turn.
-    Advantages are rescaled so that each update is the reduction over the tokens of its turn. M is
-    the number of all tokens, and M_t that of the tokens of turn t. S is the number of sequences,
-    and S_t that of the sequences with tokens of turn t. A sequence has n tokens, of which n_t
-    belong to turn t. The factors are
+    Advantages are rescaled so that each update is the reduction over the tokens of its turn. There
+    are M tokens, and M_t of them belong to turn t. There are S sequences, and S_t of them have
+    tokens of turn t. A sequence has n tokens, and n_t of them belong to turn t. The factors are
 
         token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
         sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
-        agent_mean:     as sequence_mean with E N in place of S: E episodes of N sequences each
+        agent_mean:     as sequence_mean, with E N in place of S, for E episodes of N sequences
         constant:       1                       every token of the turn weighs 1 / (S constant)
 
     Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these
@@ -458,8 +457,8 @@ class ReverseTurns:
         if self._reduction == "constant":
             return values
         if self._reduction == "token_mean":
-            rescaled: FloatArray = values * len(is_in_turn) / is_in_turn.sum()
-            return rescaled
+            token_values: FloatArray = values * len(is_in_turn) / is_in_turn.sum()
+            return token_values
         turn_lengths = np.bincount(self._sequence[is_in_turn], minlength=len(self._lengths))
         share = self._weights(turn_lengths) / self._weights(self._lengths)
         factor: FloatArray = (share * self._lengths / np.maximum(turn_lengths, 1))[self._sequence]
@@ -527,7 +526,7 @@ class Learner(LossReader):
         """Return a new optimiser of the weights.
 
         Args:
-            make_split: makes the optimiser if weights are split over ranks.
+            make_split: function for the optimiser if weights are split over ranks.
         """
         optimizer_class = MasterAdamW if self.config.master_weights else torch.optim.AdamW
         return (make_split or optimizer_class)(
@@ -569,13 +568,13 @@ class Learner(LossReader):
 
         Args:
             data: the packed episodes.
-            advantages: [M], per sampled token.
+            advantages: [M], one per sampled token.
             value_targets: if a loss needs values, [N] per turn, or [M] per token if the critic is
                 read at tokens.
             trained: [M], whether a token is trained; None: all are. Means are over trained tokens.
             turns: the turn table, for losses that NEED "whole" and for the reverse order.
             progress: share of the run that is done, in [0, 1]; schedules depend on it.
-            stream: shuffles the minibatches.
+            stream: the random numbers that shuffle the minibatches.
 
         Returns:
             The metrics of this module, and every loss's metrics under LOSS/NAME.
@@ -585,8 +584,8 @@ class Learner(LossReader):
             data, advantages = data.only(trained), advantages[trained]
             if value_targets is not None and self.value_at == "token":
                 value_targets = value_targets[trained]
-        needs_old = "old_logprobs" in self.needs
-        old_logprobs = self._logprobs(data, self.model) if needs_old else data.logprobs
+        needs_old_logprobs = "old_logprobs" in self.needs
+        old_logprobs = self._logprobs(data, self.model) if needs_old_logprobs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         num_uniform = len(data.turn_of) if "whole" in self.needs else 0
@@ -602,7 +601,7 @@ class Learner(LossReader):
         for epoch in range(self.config.epochs):
             if self.config.order == "reverse_turns":
                 self._update_in_reverse_turn_order(
-                    data, targets, progress, metrics, first=epoch == 0
+                    data, targets, progress, metrics, is_first=epoch == 0
                 )
                 continue
             batches = minibatches(
@@ -612,15 +611,15 @@ class Learner(LossReader):
                 turns if "whole" in self.needs else None,
                 split=self.config.split,
             )
-            for index, chosen in enumerate(batches):
-                if len(chosen):
+            for index, sequences in enumerate(batches):
+                if len(sequences):
                     self._step(
                         data,
-                        np.sort(chosen),
+                        np.sort(sequences),
                         targets,
                         progress,
                         metrics,
-                        first=epoch == 0 and index == 0,
+                        is_first=epoch == 0 and index == 0,
                     )
         self._count_update()
         if self.tree.ranks is not None:
@@ -628,7 +627,7 @@ class Learner(LossReader):
         return {**metrics.result(), "learning_rate": rate}
 
     def _update_in_reverse_turn_order(
-        self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool
+        self, data: Pack, targets: Targets, progress: float, metrics: Means, *, is_first: bool
     ) -> None:
         """Make one optimiser update per turn index, the last first; see ``ReverseTurns``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
@@ -643,12 +642,12 @@ class Learner(LossReader):
                 replace(targets, advantages=advantages),
                 progress,
                 metrics,
-                first and not update_index,
+                is_first and not update_index,
             )
             order.record_shift(index, self._logprobs(data, self.model) - targets.old_logprobs)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
-        """Take one supervised step on the sampled tokens of a pack; return the mean loss.
+        """Make one supervised update on the sampled tokens of a pack; return the mean loss.
 
         Sequences longer than the context are skipped.
         """
@@ -656,10 +655,10 @@ class Learner(LossReader):
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        chosen = data.fitting(self.model.context, "update of the warm-up")
-        for part, counts in self._passes(data, self.tree.select_rows(data, chosen), chosen):
+        sequences = data.fitting(self.model.context, "update of the warm-up")
+        for part, weight in self._passes(data, self.tree.select_rows(data, sequences), sequences):
             logprobs, _ = self._forward(self.model, part)
-            loss = -logprobs[part.token_index].sum() * counts / len(data.turn_of)
+            loss = -logprobs[part.token_index].sum() * weight / len(data.turn_of)
             self.gradients.backward(loss, logprobs)
             total += float(loss.detach())
         self.gradients.check(imitating=True)
@@ -670,23 +669,23 @@ class Learner(LossReader):
     def _step(
         self,
         data: Pack,
-        chosen: IntArray,
+        sequences: IntArray,
         targets: Targets,
         progress: float,
         metrics: Means,
-        first: bool,
+        is_first: bool,
     ) -> None:
-        targets = self._with_weights(data, chosen, targets)
-        minibatch = self._record_if_needed(data, chosen, targets, has_leaves=self.tree.count > 1)
-        total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
-        trained = np.flatnonzero(
-            np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)
+        targets = self._add_sequence_weights(data, sequences, targets)
+        minibatch = self._record_if_needed(data, sequences, targets, has_leaves=self.tree.count > 1)
+        total_tokens, total_sequences = int(data.tokens[sequences].sum()), len(sequences)
+        token_indices = np.flatnonzero(
+            np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), sequences)
         )
-        total_values = num_values(data, self.value_at, trained)
+        total_values = num_values(data, self.value_at, token_indices)
         self.optimizer.zero_grad(set_to_none=True)
-        for leaf in self.tree.leaves(data, chosen):
+        for leaf in self.tree.leaves(data, sequences):
             leaf_metrics = metrics if self.tree.count == 1 else metrics.add_part()
-            for part, counts in self._passes(data, leaf, chosen):
+            for part, weight in self._passes(data, leaf, sequences):
                 share = (
                     len(part.tokens) / total_tokens
                     if self.config.reduction == "token_mean"
@@ -694,34 +693,35 @@ class Learner(LossReader):
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
                 shares = share, turn_share
-                loss, figures, batch = self.model.compute(
+                loss, loss_metrics, batch = self.model.compute(
                     partial(self._loss, data, part, targets, minibatch, progress, shares)
                 )
-                self.gradients.backward(loss * (share * counts), batch.logprobs)
+                self.gradients.backward(loss * (share * weight), batch.logprobs)
                 value = finite_loss(loss, batch, self.losses, progress)
-                if counts:
-                    leaf_metrics.add({"loss": value, **figures}, share)
-                    leaf_metrics.add_ratios(
-                        batch.logprobs, batch.sampler_logprobs, share, first=first
-                    )
+                if weight:
+                    leaf_metrics.add({"loss": value, **loss_metrics}, share)
+                    pair = batch.logprobs, batch.sampler_logprobs
+                    leaf_metrics.add_ratios(*pair, share, is_first=is_first)
             self.tree.add()
         self.tree.finish()
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply_gradient()}, 1.0)
 
-    def _passes(self, data: Pack, leaf: IntArray, chosen: IntArray) -> Iterator[tuple[Slice, int]]:
-        """Yield the forward passes of a leaf, each with weight 1.
+    def _passes(
+        self, data: Pack, leaf: IntArray, sequences: IntArray
+    ) -> Iterator[tuple[Slice, int]]:
+        """Yield (slice, 1) for each forward pass of a leaf; 1 is its weight.
 
-        If other ranks need more passes, the first pass of the chosen sequences is repeated with
+        If other ranks need more passes, the first pass of the given sequences is repeated with
         weight 0, so that all ranks call the same collective operations.
         """
         num_passes, number = self.tree.passes(data), 0
-        for number, part in enumerate(self._parts(data, leaf), 1):
+        for number, part in enumerate(self._slices(data, leaf), 1):
             self.tree.prepare_pass(last=number == num_passes)
             yield part, 1
         for repeat in range(number + 1, num_passes + 1):
             self.tree.prepare_pass(last=repeat == num_passes)
-            yield next(self._parts(data, chosen)), 0
+            yield next(self._slices(data, sequences)), 0
 
     def _apply_gradient(self) -> float:
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)

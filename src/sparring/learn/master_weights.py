@@ -1,16 +1,16 @@
 """AdamW with master weights: float32 copies of 16-bit weights.
 
-A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is lost by rounding,
-and at usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each
+A bfloat16 has 8 bits of precision. Rounding loses an update of less than 1/512 of a weight:
+nearly every update at usual learning rates. ``MasterAdamW`` therefore keeps a copy of each
 such weight, and its moments, in float32. The optimiser updates the copy, and the rounded copy
 becomes the weight. If a checkpoint or a league's restart has changed a weight, the copy no longer
 rounds to it and takes the weight's value.
 
 ``SplitAdamW`` updates parts of weights, with exactly the results of AdamW over whole weights.
 Torch's fused kernel processes a fixed number of elements at once; it computes the last few elements
-of a tensor in another way, with slightly different results. A part of a tensor ends at other
-elements. Therefore elements from the middle of the whole tensor are padded to a multiple, and its
-last elements are computed separately.
+of a tensor in another way, with slightly different results. The last elements of a part are not
+those of the whole tensor. Therefore elements from the middle of the whole tensor are padded to a
+multiple of that number, and the whole tensor's last elements are computed separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUM_TRIALS = 500
 def measure_lanes() -> int:
     """Return the number of float32 elements that the kernel processes at once on this machine.
 
-    The number is 1 if the kernel computes the last elements of a tensor like all others.
+    The number is 1 if the kernel computes the last elements of a tensor like other elements.
     """
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(3, NUM_TRIALS, NUM_PROBE_ELEMENTS, generator=generator).unbind()]
@@ -46,11 +46,12 @@ def measure_lanes() -> int:
             tensors[0], tensors[1], tensors[2], tensors[3], [torch.zeros(())] * NUM_TRIALS, lr=0.1
         )
         results.append(torch.stack([*tensors[0], *tensors[3]])[:, :NUM_PROBE_ELEMENTS])
-    differing = (results[0] != results[1]).any(0).nonzero()
+    different_elements = (results[0] != results[1]).any(0).nonzero()
     sizes = (
         size
         for size in (2, 4, 8, 16, 32)
-        if len(differing) and NUM_PROBE_ELEMENTS - NUM_PROBE_ELEMENTS % size <= differing.min()
+        if len(different_elements)
+        and NUM_PROBE_ELEMENTS - NUM_PROBE_ELEMENTS % size <= different_elements.min()
     )
     return next(sizes, 1)
 
@@ -68,7 +69,7 @@ def _step(
     steps: list[Tensor],
     **options: Any,
 ) -> None:
-    """Update tensors by torch's kernel; it gets copies of the steps, as it would count them."""
+    """Update tensors by torch's kernel, with copies of the steps, because it increases them."""
     defaults = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8, **options}
     step_copies = [
         step.to(weight.device, copy=True) for step, weight in zip(steps, weights, strict=True)
@@ -83,7 +84,7 @@ class OptimizerRows(NamedTuple):
 
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]  # weight, gradient, first and second moment
     begin: int  # index of the first element in the whole weight
-    num_elements: int  # of the whole weight
+    num_elements: int  # number of elements of the whole weight
     step: Tensor  # number of updates so far
 
     def pieces(self) -> Iterator[tuple[tuple[Tensor, ...], int]]:
@@ -104,7 +105,7 @@ def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
 
     Args:
         rows: this rank's elements of all weights.
-        options: of AdamW.
+        options: options of AdamW's kernel.
     """
     pieces = [(piece, padding, row.step) for row in rows for piece, padding in row.pieces()]
     if not pieces:
@@ -125,9 +126,9 @@ class SplitAdamW(torch.optim.AdamW):
     """AdamW over parameters that are split by rows; see the top of this file.
 
     Args:
-        parameters: split among the ranks.
+        parameters: parameters that are split among the ranks.
         rank: index of this rank.
-        options: of AdamW.
+        options: options of AdamW.
     """
 
     def __init__(self, parameters: list[torch.nn.Parameter], rank: int, **options: Any) -> None:
@@ -152,8 +153,10 @@ class SplitAdamW(torch.optim.AdamW):
             state["step"] = torch.zeros((), dtype=torch.float32)
             for key in ("exp_avg", "exp_avg_sq"):
                 state[key] = torch.zeros_like(parameter, requires_grad=False)
-        split = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
-        weight, gradient, mean, square = (tensor.to_local().detach().view(-1) for tensor in split)
+        split_tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        weight, gradient, mean, square = (
+            tensor.to_local().detach().view(-1) for tensor in split_tensors
+        )
         rows, size = parameter.shape[0], -(-parameter.shape[0] // parameter.device_mesh.size())
         begin = min(self._rank * size, rows) * (parameter.numel() // max(rows, 1))
         return OptimizerRows(
@@ -161,13 +164,13 @@ class SplitAdamW(torch.optim.AdamW):
         )
 
 
-MASTER = "master"  # the copy, in the optimiser's state
+MASTER = "master"  # key of the copy in the optimiser's state
 
 
 def float32_copy(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
     """Return an empty float32 copy of a parameter, or the parameter if it has 32 bits or more.
 
-    The copy takes no memory before the first update, so it costs nothing in other processes.
+    The copy takes no memory before the first update, so it costs nothing where no update is made.
     """
     if parameter.dtype.itemsize >= torch.float32.itemsize:
         return parameter
@@ -179,7 +182,7 @@ class MasterWeights:
 
     Args:
         parameters: the parameters to update.
-        options: of the optimiser.
+        options: options of the optimiser.
     """
 
     def __init__(self, parameters: list[torch.nn.Parameter], **options: Any) -> None:
@@ -201,7 +204,7 @@ class MasterWeights:
         optimizer: Any = super()
         state: Any = self.state  # type: ignore[attr-defined]
         for weight, copy in self._copies:
-            _synchronise(copy, weight, state.get(copy, {}).get(MASTER))
+            _restore_copy(copy, weight, state.get(copy, {}).get(MASTER))
             copy.grad = None if weight.grad is None else weight.grad.float()
             weight.grad = None
         optimizer.step()
@@ -212,7 +215,7 @@ class MasterWeights:
                 state[copy][MASTER] = copy.detach()
 
 
-def _synchronise(copy: Tensor, weight: Tensor, saved: Tensor | None) -> None:
+def _restore_copy(copy: Tensor, weight: Tensor, saved: Tensor | None) -> None:
     """Set a copy to its saved value, or to the weight if the saved value does not round to it."""
     if saved is None:
         copy.copy_(weight)

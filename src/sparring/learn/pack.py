@@ -39,10 +39,12 @@ NextTokens = tuple[tuple[int, float], ...]
 
 
 class LegalReplies:
-    """The distribution of each token of a uniformly drawn legal reply, given the tokens before it.
+    """Computes the distribution of each token of a random legal reply, given the earlier tokens.
+
+    The legal actions have equal probabilities.
 
     Args:
-        reply: returns the ids of a complete reply with an action, stop token included.
+        reply: function of an action that returns the ids of a complete reply, stop token included.
     """
 
     def __init__(self, reply: Callable[[str], Ids]) -> None:
@@ -50,7 +52,7 @@ class LegalReplies:
         self.next_tokens = lru_cache(maxsize=65536)(self._next_tokens)
 
     def _next_tokens(self, legal_actions: tuple[str, ...], reply: Ids) -> tuple[NextTokens, ...]:
-        """Return the distribution of each id of a reply, given the ids before it."""
+        """Return the distribution of each id of a reply, given the earlier ids."""
         replies, distributions = [self._reply(action) for action in legal_actions], []
         for index, token in enumerate(reply):
             replies = [ids for ids in replies if len(ids) > index]
@@ -82,13 +84,13 @@ def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
 class Magnet:
     """Sparse distributions over legal replies at the distinct sampled tokens of a forward pass.
 
-    Losses pull the policy towards this target distribution, the magnet.
+    Losses pull the policy towards this distribution, the magnet.
     """
 
-    row: Tensor  # [T] int64, index among the K tokens
-    token: Tensor  # [T] int64
-    probability: Tensor  # [T]
-    count: int  # K
+    row: Tensor  # [E] int64, index among the K sampled tokens of each entry of a distribution
+    token: Tensor  # [E] int64, token of each entry
+    probability: Tensor  # [E] probability of each entry
+    count: int  # number K of distributions
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Magnet:
         0 where u is empty.
 
         Args:
-            logprobs: [U, V] log-probabilities of all tokens.
+            logprobs: [U, V] log-probabilities of all tokens after U prefixes.
             prefix_index: [K] index of the distribution from which each token was drawn.
         """
         if not self.count:
@@ -123,7 +125,7 @@ class Magnet:
         return {"forward": forward, "reverse": reverse}
 
 
-def magnet(distributions: list[NextTokens]) -> Magnet:
+def make_magnet(distributions: list[NextTokens]) -> Magnet:
     """Return the distributions at K tokens as index arrays."""
     pairs = [
         (row, *pair) for row, distribution in enumerate(distributions) for pair in distribution
@@ -145,7 +147,7 @@ class Pack:
     """The trained tokens of a batch of episodes, in the row order of their turn table.
 
     Each distinct sequence is stored and computed once. Sequences with equal ids but different
-    supports or legal replies are distinct; a batch may have them from episodes of older weights.
+    supports or legal replies are distinct; episodes of older weights may have such sequences.
     """
 
     sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
@@ -172,17 +174,17 @@ class Pack:
         """Return the sequences with sampled tokens that fit into a context.
 
         Args:
-            context: the longest sequence of the model, in tokens.
-            occasion: what the sequences belong to, for the error message, e.g. "step".
+            context: largest length of a sequence of the model, in tokens.
+            occasion: the work that has the sequences, for the error message, e.g. "step".
 
         Raises:
             ModelError: no sequence fits.
         """
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
-        fits = lengths[self.distinct[self.with_replies]] <= context
-        if not fits.any():
+        is_fitting = lengths[self.distinct[self.with_replies]] <= context
+        if not is_fitting.any():
             raise nothing_fits(context, occasion)
-        return self.with_replies[fits]
+        return self.with_replies[is_fitting]
 
     def only(self, trained: BoolArray) -> Pack:
         """Return a pack in which only some sampled tokens are trained; the others are context.
@@ -192,15 +194,17 @@ class Pack:
         """
         sequence = np.repeat(np.arange(len(self.tokens)), self.tokens)
         ends = np.cumsum(self.tokens)
-        index: dict[tuple[int, bytes], int] = {}  # (distinct sequence, mask of its trained tokens)
+        # (distinct sequence, mask of its trained tokens) -> number of the new sequence
+        number_of: dict[tuple[int, bytes], int] = {}
         distinct = np.empty(len(self.tokens), dtype=np.int64)
         for number, (begin, end) in enumerate(zip(ends - self.tokens, ends, strict=True)):
             key = int(self.distinct[number]), trained[begin:end].tobytes()
-            distinct[number] = index.setdefault(key, len(index))
-        new_numbers = np.zeros(len(self.sequences), dtype=np.int64)  # new number of a sequence
-        for (old, _), new in index.items():
+            distinct[number] = number_of.setdefault(key, len(number_of))
+        new_numbers = np.zeros(len(self.sequences), dtype=np.int64)  # a new number per old number
+        for (old, _), new in number_of.items():
             new_numbers[old] = new
-        trained_tokens = [(old, np.flatnonzero(np.frombuffer(m, dtype=bool))) for old, m in index]
+        masks = [(old, np.frombuffer(mask, dtype=bool)) for old, mask in number_of]
+        trained_tokens = [(old, np.flatnonzero(mask)) for old, mask in masks]
         return Pack(
             sequences=tuple(self.sequences[old] for old, _ in trained_tokens),
             positions=_select(self.positions, trained_tokens),
@@ -219,7 +223,7 @@ class Pack:
 
     @property
     def num_tokens(self) -> int:
-        """All tokens of all sequences, prompts included."""
+        """Number of tokens of all sequences, prompts included."""
         return int(sum(len(self.sequences[index]) for index in self.distinct))
 
 
@@ -253,12 +257,12 @@ def pack(
     Args:
         episodes: the episodes of one step.
         replies: distributions of legal replies, if a loss needs them.
-        candidates: whether to pack candidates that were not played too, each as a sequence.
+        candidates: whether candidates that were not played are also packed, each as a sequence.
 
     Raises:
         RolloutError: a trained seat has a turn without tokens.
     """
-    builder = _Builder()
+    builder = _PackBuilder()
     open_key: tuple[int, int, int] | None = None
     rows = 0
     for row, (episode, turn) in enumerate(ordered_turns(episodes, candidates=candidates)):
@@ -268,7 +272,7 @@ def pack(
             builder.close_sequence()
             open_key, builder.episode = key, episode.episode_id
         builder.begin_turn()
-        legal: tuple[NextTokens, ...] = ()  # of the rest of the reply
+        legal: tuple[NextTokens, ...] = ()  # distributions of the rest of the reply
         for index, segment in enumerate(turn.segments):
             if segment.kind != "sampled":
                 builder.ids.extend(segment.ids)
@@ -294,14 +298,16 @@ def _reply_ids(segments: Sequence[Segment]) -> Ids:
     return tuple(chain.from_iterable(segment.ids for segment in sampled_segments))
 
 
-class _Builder:
+class _PackBuilder:
+    """Collects the sequences of a pack, segment by segment."""
+
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.episode = 0
         self._positions: list[int] = []
         self._support: list[Ids] = []
         self._legal: list[NextTokens] = []
-        self._open_prompt_ends: list[int] = []  # per turn of the open sequence
+        self._open_prompt_ends: list[int] = []  # one per turn of the open sequence
         self.has_reply = True  # whether the present turn has sampled tokens yet
         self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
         self._distinct: list[int] = []
@@ -336,10 +342,8 @@ class _Builder:
 
     def close_sequence(self) -> None:
         if self.ids:
-            positions, support = (
-                tuple(self._positions),
-                tuple(self._support) if any(self._support) else (),
-            )
+            positions = tuple(self._positions)
+            support = tuple(self._support) if any(self._support) else ()
             key = (tuple(self.ids), positions, support, tuple(self._legal))
             index = self._index.setdefault(key, len(self._index))
             self._distinct.append(index)
@@ -402,13 +406,13 @@ class Slice:
 
 
 def slices(
-    data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = MAX_PADDING
+    data: Pack, sequences: IntArray, micro_tokens: int, *, padded: int = MAX_PADDING
 ) -> Iterator[Slice]:
-    """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
+    """Yield the given sequences in forward passes that fit; see ``chunks``."""
     first_tokens = np.concatenate([[0], np.cumsum(data.tokens)])
-    for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens, padded=padded):
-        sequences = chosen[np.isin(data.distinct[chosen], rows)]
-        yield _slice(data, rows, sequences, first_tokens)
+    for rows in chunks(data, np.unique(data.distinct[sequences]), micro_tokens, padded=padded):
+        slice_sequences = sequences[np.isin(data.distinct[sequences], rows)]
+        yield _make_slice(data, rows, slice_sequences, first_tokens)
 
 
 def chunks(
@@ -416,31 +420,32 @@ def chunks(
 ) -> Iterator[IntArray]:
     """Yield distinct sequences in sorted chunks that fit; sequences of a chunk share prefixes.
 
-    A chunk has at most ``micro_tokens`` distinct prefixes. With padding it has at most ``padded``
-    times as many positions (1: prefixes are not shared). A longer sequence is a separate chunk.
+    A chunk has at most ``micro_tokens`` distinct prefixes and, with padding, at most
+    ``padded * micro_tokens`` positions (``padded`` is 1 if prefixes are not shared). A longer
+    sequence is a separate chunk.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
-    shared = shared_lengths([data.sequences[row] for row in order])
+    num_shared = shared_lengths([data.sequences[row] for row in order])
     begin = nodes = longest = 0
     for end, row in enumerate(order):
         length = len(data.sequences[row])
-        new, widest = length - int(shared[end]), max(longest, length)
+        num_new, width = length - int(num_shared[end]), max(longest, length)
         if end > begin and (
-            nodes + new > micro_tokens or widest * (end + 1 - begin) > padded * micro_tokens
+            nodes + num_new > micro_tokens or width * (end + 1 - begin) > padded * micro_tokens
         ):
             yield np.array(order[begin:end])
-            begin, nodes, new, widest = end, 0, length, length
-        nodes, longest = nodes + new, widest
+            begin, nodes, num_new, width = end, 0, length, length
+        nodes, longest = nodes + num_new, width
     if order:
         yield np.array(order[begin:])
 
 
 def at_samples(values: Tensor, prefix_index: Tensor, target: Tensor) -> Tensor:
-    """Return values of distributions, [U], or of their tokens, [U, V], at sampled tokens, [K]."""
+    """Return a value [K] per sampled token from values [U] of distributions or [U, V] of tokens."""
     return values[prefix_index] if values.ndim == 1 else values[prefix_index, target]
 
 
-def _slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: IntArray) -> Slice:
+def _make_slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: IntArray) -> Slice:
     positions = [data.positions[row] for row in rows]
     counts = np.array([len(p) for p in positions])
     offset = np.concatenate([[0], np.cumsum(counts)])
@@ -449,10 +454,8 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: IntArr
     row_index = index_of_row[data.distinct[sequences]]
     lengths = counts[row_index]
     tree = prefix_tree([data.sequences[row] for row in rows])
-    row, position = (
-        torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
-        torch.tensor([p for ps in positions for p in ps]),
-    )
+    row = torch.from_numpy(np.repeat(np.arange(len(rows)), counts))
+    position = torch.tensor([p for ps in positions for p in ps])
     prefixes, prefix_index = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
@@ -462,7 +465,7 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: IntArr
         prefix_index=prefix_index,
         target=tree.ids[tree.node[row, position]],
         support=_supports(data, rows, counts),
-        legal=magnet([distribution for row in rows for distribution in data.legal[row]]),
+        legal=make_magnet([distribution for row in rows for distribution in data.legal[row]]),
         token_index=torch.from_numpy(_ranges(offset[row_index], lengths)),
         tokens=_ranges(first_tokens[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
@@ -500,9 +503,9 @@ class WeightedLoss:
 class Targets:
     """Training targets of the tokens of a step."""
 
-    old_logprobs: FloatArray  # [M] before the step
+    old_logprobs: FloatArray  # [M] log-probabilities before the step
     advantages: FloatArray  # [M]
-    value_targets: FloatArray | None  # [N]
+    value_targets: FloatArray | None  # [N] targets of the critic
     turns: TurnTable | None  # for losses that NEED "whole" and for the reverse order
     uniform: FloatArray  # [M] or empty: numbers in [0, 1) for losses that NEED "whole"
     # [S] of a minibatch's sequences, with the reduction "agent_mean"; 0 for all others
@@ -512,7 +515,7 @@ class Targets:
 def minibatch_record(
     tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
 ) -> tuple[IntArray, WholeMinibatch]:
-    """Return the tokens of a minibatch, sorted, and their record.
+    """Return the sorted tokens of a minibatch, and their record for losses that NEED "whole".
 
     Args:
         tokens: int64 [M'], the minibatch's tokens by their index in the pack.
@@ -524,31 +527,32 @@ def minibatch_record(
     turns = targets.turns
     assert turns is not None, 'a loss that NEEDS "whole" needs the turn table'
     order = np.argsort(tokens, kind="stable")
-    tokens, target = tokens[order], columns["logprobs"]
+    tokens, like = tokens[order], columns["logprobs"]
     returns, starts = trajectory_returns(turns)
-    present, trajectory = np.unique(turns.trajectory[turn_of[tokens]], return_inverse=True)
+    trajectories, trajectory = np.unique(turns.trajectory[turn_of[tokens]], return_inverse=True)
     group = start_groups(turns)[0][starts]
 
     def on_device(column: FloatArray | IntArray) -> Tensor:
         """Return a column as a tensor of the network's device and precision."""
         tensor = torch.from_numpy(np.ascontiguousarray(column))
-        return tensor.to(target.device, target.dtype if tensor.is_floating_point() else torch.int64)
+        return tensor.to(like.device, like.dtype if tensor.is_floating_point() else torch.int64)
 
-    rows = torch.from_numpy(order).to(target.device)
+    rows = torch.from_numpy(order).to(like.device)
     return tokens, WholeMinibatch(
         old_logprobs=on_device(targets.old_logprobs[tokens]),
         advantages=on_device(targets.advantages[tokens]),
         uniform=on_device(targets.uniform[tokens]),
         trajectory=on_device(trajectory.reshape(-1)),
         turn_index=on_device(turns.turn_index[turn_of[tokens]]),
-        prompt=on_device(_prompts(turns)[turn_of[tokens]]),
-        group=on_device(group[present]),
-        outcome=on_device(returns[present]),
+        prompt=on_device(_prompt_numbers(turns)[turn_of[tokens]]),
+        group=on_device(group[trajectories]),
+        outcome=on_device(returns[trajectories]),
         **{name: column[rows] for name, column in columns.items()},
     )
 
 
-def _prompts(turns: TurnTable) -> IntArray:
+def _prompt_numbers(turns: TurnTable) -> IntArray:
+    """Return a number per turn [N], equal for the candidates of one prompt."""
     if turns.state_group is not None:
         return turns.state_group
     return np.arange(len(turns.reward), dtype=np.int64)
@@ -599,7 +603,7 @@ class Reader:
 
     Args:
         model: the model.
-        temperature: divides the logits, as in sampling.
+        temperature: number that divides the logits, as in sampling.
         micro_tokens: largest number of distinct prefixes per forward pass.
         features: plug-ins of the slot ``features`` to compute with the log-probabilities.
         reference: the policy before the first step, if its log-probabilities are needed.
@@ -633,21 +637,17 @@ class Reader:
         ):
             tree = prefix_tree([data.sequences[row] for row in rows])
             index_of = {row: index for index, row in enumerate(rows.tolist())}
-            in_chunk = np.flatnonzero(np.isin(sequence, rows))
+            indices = np.flatnonzero(np.isin(sequence, rows))  # values of this chunk
             row = torch.tensor(
-                [index_of[row] for row in sequence[in_chunk].tolist()], dtype=torch.int64
+                [index_of[row] for row in sequence[indices].tolist()], dtype=torch.int64
             )
-            nodes = tree.node[row, torch.from_numpy(position[in_chunk])].to(self.model.device)
-            values[in_chunk] = (
-                self.model.values(self.model.hidden(tree.to(self.model.device))[nodes])
-                .double()
-                .cpu()
-                .numpy()
-            )
+            nodes = tree.node[row, torch.from_numpy(position[indices])].to(self.model.device)
+            hidden = self.model.hidden(tree.to(self.model.device))[nodes]
+            values[indices] = self.model.values(hidden).double().cpu().numpy()
         return values
 
-    def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
-        for part in slices(data, chosen, self.micro_tokens, padded=self._max_padding):
+    def _slices(self, data: Pack, sequences: IntArray) -> Iterator[Slice]:
+        for part in slices(data, sequences, self.micro_tokens, padded=self._max_padding):
             yield part.to(self.model.device)
 
     def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
@@ -665,7 +665,7 @@ class Reader:
     @torch.no_grad()
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
         logprobs = np.empty(len(data.turn_of))
-        for part in self._parts(data, data.with_replies):
+        for part in self._slices(data, data.with_replies):
             logprobs[part.tokens] = (
                 self._forward(model, part)[0][part.token_index].double().cpu().numpy()
             )
@@ -675,7 +675,7 @@ class Reader:
     def entropies(self, data: Pack) -> FloatArray:
         """Return the entropy of each sampled token's truncated distribution, [M], in nats."""
         entropies = np.empty(len(data.turn_of))
-        for part in self._parts(data, data.with_replies):
+        for part in self._slices(data, data.with_replies):
             outputs = self._forward(self.model, part, ("entropy",))[1]
             entropies[part.tokens] = outputs["entropy"][part.token_index].double().cpu().numpy()
         return entropies
@@ -690,7 +690,7 @@ class Reader:
     def _read(
         self, model: LanguageModel, part: Slice, features: Sequence[str]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the result of ``_forward``, with weights that are gathered if they are split."""
+        """Return the result of ``_forward``; split weights must be gathered before."""
         hidden = model.hidden(part.tree)
         logits = model.logits(hidden.index_select(0, part.prefixes)).float() / self.temperature
         index = part.prefix_index

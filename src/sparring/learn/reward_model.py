@@ -1,11 +1,10 @@
 """The reward model: a second model that scores single turns, trained online on pairs of episodes.
 
 The reward model starts as a copy of the policy. At every step, before credit, it is trained on
-pairs of trajectories of one initial state and role, a better and a worse one, by trajectory-level
-DPO:
+pairs of a better and a worse trajectory of one initial state and role, by trajectory-level DPO:
 
-- Q = mean over a trajectory's turns of beta (log pi_phi(turn) - log pi_old(turn)),
-  log-probabilities summed over the turn's tokens
+- Q = mean over a trajectory's turns of beta (log pi_phi(turn) - log pi_old(turn)); log pi(turn) is
+  the sum over the turn's tokens
 - loss = mean over pairs of -log sigmoid(Q_better - Q_worse)
 
 pi_old is the policy before the step's update. After training, log pi_phi of every turn becomes a
@@ -13,7 +12,7 @@ column of the turn table. The estimator computes step rewards beta (log pi_phi -
 it. The better trajectory of a pair is the one with the higher return. Returns that differ only by
 rounding are ties, and ties make no pair.
 
-Metrics of runs with a reward model, before it has learnt from the step's episodes:
+Metrics of runs with a reward model, measured before its first update of the step:
     process/loss            the loss above; only if there are pairs
     process/accuracy        share of the pairs whose better trajectory has the larger Q (a tie of Q
                             counts as half); only if there are pairs
@@ -43,10 +42,10 @@ MAX_TIE = 1e-9  # largest difference in a tie, relative to the larger of the two
 
 
 def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Pair the best member of each group with its worst, the second best with the second worst, ...
+    """Pair the best and the worst member of each group, the second best and second worst, ...
 
     Args:
-        values: [K].
+        values: returns of the members, [K].
         ids: int64 [K], the group of each member.
 
     Returns:
@@ -58,35 +57,35 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     partner_rank = np.repeat(2 * start + group_size - 1, group_size) - rank
     is_lower = rank < partner_rank
     better, worse = order[partner_rank[is_lower]], order[rank[is_lower]]
-    is_pair = _differ(values[better], values[worse])
+    is_pair = _is_larger(values[better], values[worse])
     return better[is_pair], worse[is_pair]
 
 
 def every_pair(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     """Return all pairs within groups whose values differ; see ``one_to_one``."""
     order = np.lexsort((values, ids))
-    largest = int(np.unique(ids, return_counts=True)[1].max(initial=0))
+    largest_group = int(np.unique(ids, return_counts=True)[1].max(initial=0))
     better, worse = [order[:0]], [order[:0]]
-    for shift in range(1, largest):
+    for shift in range(1, largest_group):
         low, high = order[:-shift], order[shift:]
-        is_pair = (ids[low] == ids[high]) & _differ(values[high], values[low])
+        is_pair = (ids[low] == ids[high]) & _is_larger(values[high], values[low])
         better.append(high[is_pair])
         worse.append(low[is_pair])
     return np.concatenate(better), np.concatenate(worse)
 
 
-def _differ(high: FloatArray, low: FloatArray) -> BoolArray:
-    larger: BoolArray = high - low > MAX_TIE * np.maximum(
+def _is_larger(high: FloatArray, low: FloatArray) -> BoolArray:
+    is_larger: BoolArray = high - low > MAX_TIE * np.maximum(
         1.0, np.maximum(np.abs(high), np.abs(low))
     )
-    return larger
+    return is_larger
 
 
 class ProcessLearner(Learner):
     """The reward model and its optimiser.
 
     Args:
-        policy: the model whose copy the reward model starts from; both share frozen weights.
+        policy: the model that the reward model copies at first; both share frozen weights.
         config: configuration of the run: section ``process``, with defaults from ``learner``.
         credit: the estimator; the reward model has the same ``beta``.
 
@@ -120,7 +119,7 @@ class ProcessLearner(Learner):
 
         Args:
             data: the packed episodes.
-            turns: their turn table, with ``old_logprob``.
+            turns: the episodes' turn table, with ``old_logprob``.
             progress: share of the run that is done, in [0, 1]; schedules depend on it.
         """
         returns, starts = trajectory_returns(turns)
@@ -146,9 +145,9 @@ class ProcessLearner(Learner):
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
         weights = slopes[data.turn_of]
-        chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
+        sequences = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._parts(data, chosen):
+        for part in self._slices(data, sequences):
             logprobs, _ = self._forward(self.model, part)
             token_weights = torch.from_numpy(weights[part.tokens]).to(
                 logprobs.device, logprobs.dtype

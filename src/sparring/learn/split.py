@@ -1,16 +1,16 @@
 """Splits weights among learner processes (ranks), with torch's ``fully_shard`` (FSDP2).
 
 Each rank keeps rows (along the first axis) of every parameter, gradient and moment of the
-optimiser. The weights of a block are gathered while the block computes, forwards and backwards; its
-gradients are then summed over the ranks and split. Weights outside of blocks, such as embeddings,
-are gathered for a whole pass. All ranks must therefore make the same passes in the same order; a
-rank with fewer passes repeats one with weight 0.
+optimiser. The weights of a block are gathered while the block computes, forwards and backwards. The
+block's gradients are then summed over the ranks and split. Weights outside of blocks, such as
+embeddings, are gathered for a whole pass. All ranks must therefore make the same number of passes;
+a rank with fewer passes repeats one with weight 0.
 
 Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes the leaves r,
 R + r, 2 R + r ... Sums over ranks are therefore the lowest levels of the tree, and sums of parts
 the levels above. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf,
-exactly as a single learner does. With ``pass``, every pass is summed over the ranks at once: no
-rank holds a whole gradient, but the passes of a leaf are added in another order.
+exactly as a single learner does. With ``pass``, the gradients of every pass are summed over the
+ranks at once. No rank then holds a whole gradient, but the order of the additions differs.
 
 Checkpoints are the same as without splitting. Whole tensors are gathered one at a time, and rank 0
 writes them with the same bytes as ``safetensors.torch.save_file``.
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.core.records import IntArray
-from sparring.learn.gradient_step import GradientTree, RankGroup, leaves, require_finite
+from sparring.learn.gradient_step import GradientTree, RankGroup, require_finite, split_into_leaves
 from sparring.learn.learner import Learner
 from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import MAX_PADDING, Pack, chunks
@@ -41,7 +41,7 @@ from sparring.models.architectures import architecture
 from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel
 
-SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # parts of the optimiser's state that are split by rows
+SPLIT_KEYS = ("exp_avg", "exp_avg_sq", MASTER)  # optimiser's tensors that are split by rows
 
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
@@ -67,7 +67,7 @@ def load_optimizer_rows(learner: Learner, path: Path, rank: int, ranks: int) -> 
             index, _, key = name.partition(".")
             parameter = parameters[int(index)]
             state = learner.optimizer.state[parameter]
-            if key not in SPLIT:
+            if key not in SPLIT_KEYS:
                 state[key] = file.get_tensor(name)
                 continue
             state[key] = torch.zeros_like(parameter, requires_grad=False)
@@ -90,21 +90,21 @@ def local_part(tensor: Any) -> Tensor:
 
 
 def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
-    """Return a function per weight that gathers it; all ranks must call them in the same order."""
+    """Return a function per weight that gathers it; all ranks call them in the same order."""
     parts: dict[str, Any] = {**model.tensors()}
     return {name: part.full_tensor for name, part in parts.items()}
 
 
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
     """Return a function per tensor of the optimiser's state that gathers it, by name."""
-    gather: dict[str, Callable[[], Tensor]] = {}
+    functions: dict[str, Callable[[], Tensor]] = {}
     for index, parameter in enumerate(parameters_of(learner.optimizer)):
         for key, value in learner.optimizer.state.get(parameter, {}).items():
-            gather[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
-    return gather
+            functions[f"{index}.{key}"] = value.full_tensor if key in SPLIT_KEYS else value.clone
+    return functions
 
 
-DTYPE_NAMES = {  # in the order of a file
+DTYPE_NAMES = {  # in the order of the tensors in a file
     torch.float64: "F64",
     torch.float32: "F32",
     torch.bfloat16: "BF16",
@@ -180,10 +180,10 @@ class TreeReduceScatter:
         async_op: bool = False,
     ) -> None:
         """Send each rank its rows, and sum this rank's rows of all ranks."""
-        received, distributed = torch.empty_like(input_tensor), torch.distributed
+        received_rows, distributed = torch.empty_like(input_tensor), torch.distributed
         exchange: Any = distributed.all_to_all_single
-        exchange(received, input_tensor, group=group)
-        sums = [rows.float() for rows in received.view(-1, *output_tensor.shape)]
+        exchange(received_rows, input_tensor, group=group)
+        sums = [rows.float() for rows in received_rows.view(-1, *output_tensor.shape)]
         while len(sums) > 1:
             sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
         output_tensor.copy_(sums[0])
@@ -193,8 +193,8 @@ class SplitModel(nn.Module):
     """Splits the weights of a model among ranks; the model computes the same results.
 
     Args:
-        model: its network and value head are split.
-        mesh: the ranks.
+        model: the model whose network and value head are split.
+        mesh: the ranks, for torch.
     """
 
     def __init__(self, model: LanguageModel, mesh: Any) -> None:
@@ -203,10 +203,10 @@ class SplitModel(nn.Module):
         self._is_gathered = False
         modules = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
         for module in modules:
-            sharded: Any = fully_shard(module, mesh=mesh)
-            sharded.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
-            sharded.set_force_sum_reduction_for_comms(True)
-            sharded.set_custom_reduce_scatter(TreeReduceScatter())
+            split_module: Any = fully_shard(module, mesh=mesh)
+            split_module.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
+            split_module.set_force_sum_reduction_for_comms(True)
+            split_module.set_custom_reduce_scatter(TreeReduceScatter())
         model.call_gathered = self.call_gathered
         model.find_parameters()
 
@@ -219,7 +219,7 @@ class SplitModel(nn.Module):
             result: Result = self(compute)
         finally:
             self._is_gathered = False
-        if not torch.is_grad_enabled():  # else the backward pass does it
+        if not torch.is_grad_enabled():  # else the backward pass splits the weights again
             module: Any = self
             module.reshard()
         return result
@@ -255,9 +255,9 @@ class SplitGradientTree(GradientTree):
         parameters: the parts of the weights.
         count: number of leaves.
         ranks: the ranks.
-        size: ``micro_tokens`` and ``padded`` of ``chunks``.
-        sync: called before each pass; its argument is whether gradients are summed over ranks after
-            the pass. None: they are summed after every pass.
+        size: the arguments ``micro_tokens`` and ``padded`` of ``chunks``.
+        sync: function that is called before each pass, with whether gradients are summed over ranks
+            after the pass. None: they are summed after every pass.
     """
 
     def __init__(
@@ -272,26 +272,27 @@ class SplitGradientTree(GradientTree):
         self._learners, self._size, self._sync = ranks, size, sync
         self._leaves_of_ranks: list[IntArray] = []
 
-    def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
+    def leaves(self, data: Pack, sequences: IntArray) -> Iterator[IntArray]:
         """Yield this rank's leaves, in order."""
         self._sums.clear()
-        all_leaves, num_ranks = leaves(data, chosen, self.count), self._learners.num_ranks
+        all_leaves, num_ranks = (
+            split_into_leaves(data, sequences, self.count),
+            self._learners.num_ranks,
+        )
         for begin in range(0, self.count, num_ranks):
             self._leaves_of_ranks = all_leaves[begin : begin + num_ranks]
             yield self._leaves_of_ranks[self._learners.rank]
 
-    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return all chosen sequences on rank 0 and none elsewhere, so that gradients are equal."""
-        self._leaves_of_ranks = [chosen]
-        return chosen if self._learners.rank == 0 else chosen[:0]
+    def select_rows(self, data: Pack, sequences: IntArray) -> IntArray:
+        """Return all sequences on rank 0 and none elsewhere, so that gradients are equal."""
+        self._leaves_of_ranks = [sequences]
+        return sequences if self._learners.rank == 0 else sequences[:0]
 
     def passes(self, data: Pack) -> int:
         """Return the largest number of passes that a rank needs for its current leaf."""
-        tokens, padded = self._size
+        micro_tokens, padded = self._size
         rows = (np.unique(data.distinct[leaf]) for leaf in self._leaves_of_ranks)
-        return max(
-            sum(1 for _ in chunks(data, leaf_rows, tokens, padded=padded)) for leaf_rows in rows
-        )
+        return max(sum(1 for _ in chunks(data, leaf, micro_tokens, padded=padded)) for leaf in rows)
 
     def prepare_pass(self, *, last: bool) -> None:
         """With ``sync``: sum gradients over ranks only after the last pass of a leaf."""
@@ -333,7 +334,7 @@ def split_learner(
     """Split the weights and the optimiser of equal learners among their ranks.
 
     Args:
-        learner: before its first update.
+        learner: the learner, before its first update.
         mesh: the ranks, for torch.
         ranks: the ranks, for the gradient tree.
         each_pass: whether gradients are summed over ranks after each pass, not each leaf.

@@ -52,7 +52,7 @@ def save_weights(model: LanguageModel, path: Path) -> None:
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    """Write an optimiser's state, entries named by parameter number and field.
+    """Write an optimiser's state; entries are named by parameter number and field.
 
     Raises:
         DivergedError: a value is not finite.
@@ -70,7 +70,7 @@ def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
 def _save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors without a copy in memory."""
     path.touch()
-    mode = path.stat().st_mode  # by the user's umask; the library lets only the owner read the file
+    mode = path.stat().st_mode  # the user's umask; safetensors lets only the owner read the file
     try:
         safetensors.torch.save_file(dict(tensors), path)
         path.chmod(mode)
@@ -98,7 +98,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
-    """Return an optimiser's parameters in order: weights, or copies (``master_weights.py``)."""
+    """Return an optimiser's parameters in order: weights, or their ``MasterWeights`` copies."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
@@ -131,7 +131,7 @@ def load_weights(model: LanguageModel, path: Path, version: int) -> None:
     """Load weights that ``save_weights`` wrote, and set the model's version.
 
     Raises:
-        CheckpointError: the version is not a count.
+        CheckpointError: the version is not an integer from 0 on.
         ModelError: the file is of another model.
     """
     if type(version) is not int or not 0 <= version < 1 << 53:
@@ -143,10 +143,10 @@ def load_weights(model: LanguageModel, path: Path, version: int) -> None:
 
 
 def fingerprint(model: LanguageModel) -> list[int]:
-    """Return a number per trained tensor: the sum of its elements, with their bits as integers.
+    """Return a number per trained tensor: the sum of its elements' bits, read as integers.
 
-    Models with different weights almost surely have different numbers. The order of the sum does
-    not matter.
+    Models with different weights almost surely have different numbers. The numbers do not depend
+    on the order of the sum.
     """
     types = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return [
@@ -183,7 +183,7 @@ class Snapshot:
         """Move towards a policy's weights: w <- decay w + (1 - decay) w_policy.
 
         Args:
-            policy: a model of the same weights.
+            policy: a model with weights of the same shapes.
             decay: share of the snapshot's weights, in [0, 1); 0 copies the policy's weights.
         """
         if not decay:
@@ -197,7 +197,7 @@ class Snapshot:
 
         Args:
             path: the file.
-            earlier: a file with the same weights, to which a link is made; None: write a new file.
+            earlier: an earlier file with the same weights, to link; None: write a new file.
 
         Raises:
             DivergedError: a weight is not finite.
@@ -222,11 +222,11 @@ class Snapshot:
 def ema_decay(decay: float, updates: int) -> float:
     """Return the decay of the EMA after n updates: min(decay, n / (n + 4)).
 
-    With a constant decay of 0.998, the random start still has a weight of 62 % in the EMA after 240
-    updates; with this schedule it has about 24 / n^4. The constant 4 was measured by 48 NashConvs
-    along eight runs of kuhn-tiny and leduc-tiny (60 and 450 steps). Geometric means: 0.207 with 4,
-    0.218 with 9, 0.239 with 19, 0.218 with a debiased average, 0.279 without a warm-up, and 0.301
-    for the last weights.
+    With a constant decay of 0.998, the random first weights still have a share of 62 % in the EMA
+    after 240 updates; with this schedule they have about 24 / n^4. The constant 4 was chosen by 48
+    NashConvs along eight runs of kuhn-tiny and leduc-tiny (60 and 450 steps). Geometric means are
+    0.207 with 4, 0.218 with 9, 0.239 with 19, 0.218 with a debiased average, 0.279 without a
+    warm-up, and 0.301 for the last weights.
 
     Args:
         decay: the configured decay, ``learner.average``.
@@ -259,11 +259,11 @@ def planned_snapshots(config: RunConfig) -> dict[Purpose, int]:
     """Return the largest number of snapshots of each purpose in a run."""
     credit = config.credit.bind("credit")
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
-    reference = "reference" in required_services(credit) or "reference_logprobs" in needs
+    has_reference = "reference" in required_services(credit) or "reference_logprobs" in needs
     return {
         "past": config.league.keep if config.league.every else 0,
         "average": int(config.learner.average > 0),
-        "reference": int(reference),
+        "reference": int(has_reference),
         "process": int("process" in required_services(credit)),
     }
 

@@ -23,7 +23,7 @@ def add_adapters(
     Args:
         network: a Hugging Face causal language model; its weights are frozen in place.
         rank: inner width of the adapters.
-        alpha: numerator of their scale alpha / rank.
+        alpha: numerator of the adapters' scale alpha / rank.
         targets: names of the layers with adapters, e.g. ["q_proj", "v_proj"]; empty: every linear
             layer except the head.
         stream: the random numbers of the adapters' weights.
@@ -47,20 +47,21 @@ def add_adapters(
     config = LoraConfig(**options, task_type="CAUSAL_LM")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from peft's use of other libraries
-        warnings.filterwarnings("ignore", message="fan_in_fan_out")  # peft corrects it by itself
+        # peft corrects the option fan_in_fan_out itself
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")
         try:
-            adapted = get_peft_model(network, config)
+            adapted_network = get_peft_model(network, config)
         except ValueError as error:
             raise ModelError(
                 f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}"
             ) from None
-    _check_tied(adapted.get_base_model())
-    _draw_weights(adapted, stream)
-    adapted.eval()
-    return adapted
+    _check_tied_weights(adapted_network.get_base_model())
+    _draw_weights(adapted_network, stream)
+    adapted_network.eval()
+    return adapted_network
 
 
-def _check_tied(base: Any) -> None:
+def _check_tied_weights(base: Any) -> None:
     if not base.config.tie_word_embeddings:
         return
     if any(
@@ -75,14 +76,14 @@ def _check_tied(base: Any) -> None:
 
 
 @torch.no_grad()
-def _draw_weights(adapted: Any, stream: Stream) -> None:
+def _draw_weights(adapted_network: Any, stream: Stream) -> None:
     """Draw the weights of adapters from ``stream`` with peft's distributions.
 
     A is uniform within +-1 / sqrt(fan-in) and B is zero. For embeddings, B is standard normal and A
     is zero.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
-    for name, parameter in adapted.named_parameters():
+    for name, parameter in adapted_network.named_parameters():
         if "lora_A" in name:
             bound = parameter.shape[1] ** -0.5
             parameter.copy_(
@@ -97,8 +98,8 @@ def share_weights(network: Any) -> Any:
 
     Modules that are added to one network, such as adapters, are not added to the other.
     """
-    shared = (*network.parameters(), *network.buffers())
-    return copy.deepcopy(network, {id(tensor): tensor for tensor in shared})
+    tensors = (*network.parameters(), *network.buffers())
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
 def base_of(network: Any) -> Any:

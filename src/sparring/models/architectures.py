@@ -1,6 +1,6 @@
 """The position-wise parts of each family of decoders: everything except attention.
 
-These parts use the parameters of a Hugging Face model. ``forward_pass.py`` adds attention, and
+These parts use the parameters of a Hugging Face model. ``forward_pass.py`` adds attention and
 computes each distinct prefix of a batch once. Legend: N positions, C width, H heads, G key-value
 heads, D width of a head.
 """
@@ -34,11 +34,11 @@ class Architecture(Protocol):
         ...
 
     def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
-        """Return queries, keys and values of a block's input [N, C], [N, H + 2G, D]."""
+        """Return the queries, keys and values [N, H + 2G, D] of a block's input [N, C]."""
         ...
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Return a block's output [N, C] from its input [N, C] and mixed values [N, H * D]."""
+    def finish(self, layer: int, x: Tensor, attention_output: Tensor) -> Tensor:
+        """Return a block's output [N, C]; ``attention_output`` has shape [N, H * D]."""
         ...
 
     def final(self, x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Architecture(Protocol):
 class Llama:
     """Llama, Qwen2 and Qwen3: rotary positions, RMS norms, gated feed-forward, grouped heads.
 
-    Projections are called as modules, so that their low-rank adapters are applied.
+    Projections are called as modules, so that low-rank adapters in them are applied.
     """
 
     norm_offset = 0.0  # added to the norms' gains
@@ -62,15 +62,12 @@ class Llama:
         config = network.config
         self.body = network.model
         self.blocks = list(self.body.layers)
-        self.layers, self.heads, self.groups = (
-            config.num_hidden_layers,
-            config.num_attention_heads,
-            config.num_key_value_heads,
-        )
+        self.layers, self.heads = config.num_hidden_layers, config.num_attention_heads
+        self.groups = config.num_key_value_heads
         self.head_width = self.blocks[0].self_attn.head_dim
         self.scale = self.blocks[0].self_attn.scaling
         self.epsilon = config.rms_norm_eps
-        self.head_norms = hasattr(self.blocks[0].self_attn, "q_norm")
+        self.has_head_norms = hasattr(self.blocks[0].self_attn, "q_norm")
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
         """Embed the tokens; positions become the cosines and sines [N, 1, D] of their rotations."""
@@ -82,11 +79,11 @@ class Llama:
         """Normalise, project, and rotate queries and keys by their positions."""
         block = self.blocks[layer]
         attention = block.self_attn
-        normed = self._norm(block.input_layernorm, x)
-        q = attention.q_proj(normed).view(len(x), self.heads, self.head_width)
-        k = attention.k_proj(normed).view(len(x), self.groups, self.head_width)
-        v = attention.v_proj(normed).view(len(x), self.groups, self.head_width)
-        if self.head_norms:
+        normalised = self._norm(block.input_layernorm, x)
+        q = attention.q_proj(normalised).view(len(x), self.heads, self.head_width)
+        k = attention.k_proj(normalised).view(len(x), self.groups, self.head_width)
+        v = attention.v_proj(normalised).view(len(x), self.groups, self.head_width)
+        if self.has_head_norms:
             q, k = self._norm(attention.q_norm, q), self._norm(attention.k_norm, k)
         cosine, sine = self._rotation(layer, positions)
         queries_keys = torch.cat([q, k], 1)
@@ -94,12 +91,12 @@ class Llama:
         rotated = queries_keys * cosine + torch.cat([-right, left], -1) * sine
         return torch.cat([rotated, v], 1)
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+    def finish(self, layer: int, x: Tensor, attention_output: Tensor) -> Tensor:
         """Add the output of attention, then the output of the gated feed-forward layer."""
         block = self.blocks[layer]
-        x = x + block.self_attn.o_proj(mixed)
-        inner: Tensor = block.mlp(self._norm(block.post_attention_layernorm, x))
-        return x + inner
+        x = x + block.self_attn.o_proj(attention_output)
+        mlp_output: Tensor = block.mlp(self._norm(block.post_attention_layernorm, x))
+        return x + mlp_output
 
     def final(self, x: Tensor) -> Tensor:
         """Normalise the last block's output."""
@@ -121,27 +118,28 @@ class Llama:
 
 
 class Gemma3(Llama):
-    """Gemma 3's text model: norms before and after each part, and layers with a sliding window."""
+    """Gemma 3's text model: norms before and after each part; some layers have a sliding window."""
 
     norm_offset = 1.0
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
         """Embed the tokens; compute one rotation for each type of layer."""
         x = self.body.embed_tokens(ids)
-        pairs = {
+        rotations = {
             kind: self.body.rotary_emb(x, position[None], kind)
             for kind in set(self.body.config.layer_types)
         }
         return x, {
-            kind: (cosine[0, :, None], sine[0, :, None]) for kind, (cosine, sine) in pairs.items()
+            kind: (cosine[0, :, None], sine[0, :, None])
+            for kind, (cosine, sine) in rotations.items()
         }
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add attention's normed output, then the feed-forward layer's normed output."""
+    def finish(self, layer: int, x: Tensor, attention_output: Tensor) -> Tensor:
+        """Add attention's normalised output, then the feed-forward layer's normalised output."""
         block = self.blocks[layer]
-        x = x + self._norm(block.post_attention_layernorm, block.self_attn.o_proj(mixed))
-        inner = block.mlp(self._norm(block.pre_feedforward_layernorm, x))
-        return x + self._norm(block.post_feedforward_layernorm, inner)
+        x = x + self._norm(block.post_attention_layernorm, block.self_attn.o_proj(attention_output))
+        mlp_output = block.mlp(self._norm(block.pre_feedforward_layernorm, x))
+        return x + self._norm(block.post_feedforward_layernorm, mlp_output)
 
     def _rotation(self, layer: int, positions: Any) -> tuple[Tensor, Tensor]:
         cosine, sine = positions[self.body.config.layer_types[layer]]
@@ -153,16 +151,16 @@ def architecture(network: Any, *, has_fixed_parameters: bool = True) -> Architec
 
     Args:
         network: the network.
-        has_fixed_parameters: whether its parameters stay the same objects and may be stored.
+        has_fixed_parameters: whether its parameters are never replaced, so that they may be stored.
     """
     if isinstance(network, TinyNetwork):
         return gpt2(network, has_fixed_parameters)
     config: Any = getattr(network, "config", None)
     family = next(
         (
-            kind.__name__
-            for kind in type(network).__mro__
-            if kind.__name__ in FAMILIES and kind.__module__.startswith("transformers.models.")
+            parent.__name__
+            for parent in type(network).__mro__
+            if parent.__name__ in FAMILIES and parent.__module__.startswith("transformers.models.")
         ),
         None,
     )

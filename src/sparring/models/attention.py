@@ -1,14 +1,15 @@
 """Attention, the cache of keys and values, and the tree of the prefixes of a batch.
 
 ``attend`` uses the fastest algorithm for the shapes of a batch, so its rounding depends on the
-batch. ``InvariantAttention`` computes exactly the same result of a query in any batch, in one
-thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
+batch. With ``InvariantAttention`` a query has exactly the same result in any batch, in one thread
+and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
 Therefore all products of attention have the same number of queries: longer blocks are split, and
-shorter ones padded. The number P of keys of a query depends only on its position; some are masked.
+shorter ones padded. The number P of a query's keys depends only on its
+position; a mask hides some keys.
 
 ``PrefixTree`` has one node per distinct prefix, because episodes begin with the same rules, and
 replies of a group with the same prompt. The hidden state of a position depends only on its prefix.
-Networks therefore compute each node once; only attention runs over whole sequences.
+Networks therefore compute each node once. Only attention runs over whole sequences.
 
 Legend: B rows, T queries of a row, P positions, H heads, G key-value heads, D width of a head, K
 chosen rows; R sequences, T tokens of the longest one, N distinct prefixes (nodes).
@@ -29,7 +30,7 @@ from torch import Tensor
 
 from sparring.core.records import IntArray
 
-# with fewer pairs of positions in a batch, one product is faster than parts
+# below this number of pairs of positions in a batch, one product is faster than parts
 MAX_WHOLE_PAIRS = 1 << 15
 
 
@@ -39,9 +40,9 @@ class PrefixPart(NamedTuple):
     A prefix is new in a sequence if no earlier sequence in sorted order has it.
 
     Attributes:
-        rows: the sequences, [K].
+        rows: indices of the sequences, [K].
         begin: the position of each sequence's first new prefix, [K].
-        queries: the largest number of new prefixes of a sequence.
+        queries: number of queries per sequence: the largest number of new prefixes of one.
         positions: length of the longest sequence in tokens.
     """
 
@@ -57,14 +58,14 @@ class PrefixTree:
 
     Shorter sequences are padded at the end with nodes of other sequences; no position attends to
     the padding. Every prefix is new in exactly one sequence. If sequences share many prefixes,
-    attention computes only the queries of new prefixes, one of ``parts`` at a time.
+    attention computes only the queries of new prefixes, one part of ``parts`` at a time.
     """
 
     ids: Tensor  # [N] the last token of each prefix
     position: Tensor  # [N] the length of each prefix, minus one
     node: Tensor  # [R, T] the prefix that ends at each position of each sequence
     flat_index: Tensor  # [N] a flat index of each prefix into [R, T]
-    query_index: Tensor  # [N] index into the queries of all parts; without parts `flat_index`
+    query_index: Tensor  # [N] index into the queries of all parts; `flat_index` if none
     parts: tuple[PrefixPart, ...] = ()  # empty: one product of all positions is faster
 
     def to(self, device: torch.device) -> PrefixTree:
@@ -82,7 +83,7 @@ class PrefixTree:
         )
 
     def queries_of_parts(self) -> Iterator[tuple[PrefixPart, Tensor, Tensor]]:
-        """Yield each part with its queries' positions [K, queries] and their flat nodes.
+        """Yield each part, its queries' positions [K, queries], and their nodes, flattened.
 
         Queries beyond the end of a sequence are computed, but not used.
         """
@@ -95,24 +96,24 @@ class PrefixTree:
 def prefix_tree(
     sequences: Sequence[tuple[int, ...]], owners: Sequence[int] | None = None
 ) -> PrefixTree:
-    """Return the tree of the prefixes of R non-empty sequences, nodes in sorted order.
+    """Return the tree of the prefixes of R non-empty sequences, with nodes in sorted order.
 
     Args:
         sequences: the ids of each sequence.
         owners: index of each sequence's weights. Sequences with different weights share no
             prefixes, and are sorted by this index first. None: all have the same weights.
     """
-    owner = np.zeros(len(sequences), dtype=np.int64) if owners is None else np.array(owners)
-    order = sorted(range(len(sequences)), key=lambda row: (owner[row], sequences[row]))
+    owner_of = np.zeros(len(sequences), dtype=np.int64) if owners is None else np.array(owners)
+    order = sorted(range(len(sequences)), key=lambda row: (owner_of[row], sequences[row]))
     width = max(map(len, sequences))
     ids = np.array(
         [(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64
     )
-    shared = np.zeros(ids.shape, dtype=bool)
-    is_same_owner = (owner[order][1:] == owner[order][:-1])[:, None]
-    equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
-    shared[1:] = np.logical_and.accumulate(equal, axis=1)
-    is_new = ~shared & (ids >= 0)
+    is_shared = np.zeros(ids.shape, dtype=bool)  # by an earlier sequence
+    is_same_owner = (owner_of[order][1:] == owner_of[order][:-1])[:, None]
+    is_equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
+    is_shared[1:] = np.logical_and.accumulate(is_equal, axis=1)
+    is_new = ~is_shared & (ids >= 0)
     new_index = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
     node = np.empty_like(new_index)
     node[order] = np.maximum(np.maximum.accumulate(new_index, axis=0), 0)
@@ -137,23 +138,23 @@ def _group_into_parts(
 ) -> tuple[tuple[PrefixPart, ...], Tensor]:
     """Return (parts of sorted sequences, index of each prefix into the parts' queries [N]).
 
-    There are no parts if they would have more than half of all positions.
+    There are no parts if their queries would be more than half of all positions.
 
     Args:
         order: index of each sorted sequence, [R].
-        is_new: whether a position is a new prefix, [R, T]; contiguous in a sequence.
+        is_new: whether a position is a new prefix, [R, T]; these are contiguous in a sequence.
     """
     num_new, begin = is_new.sum(1), is_new.argmax(1)
-    sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
+    log_sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
     parts, query_index, num_queries = [], np.zeros(is_new.shape, dtype=np.int64), 0
-    for log_size in np.unique(sizes[num_new > 0]).tolist():
-        rows = np.flatnonzero((num_new > 0) & (sizes == log_size))
-        queries, start = int(num_new[rows].max()), begin[rows]
+    for log_size in np.unique(log_sizes[num_new > 0]).tolist():
+        rows = np.flatnonzero((num_new > 0) & (log_sizes == log_size))
+        queries, starts = int(num_new[rows].max()), begin[rows]
         index = num_queries + np.arange(len(rows) * queries).reshape(len(rows), queries)
-        for row, low, indices in zip(rows, start, index, strict=True):
-            query_index[row, low : low + num_new[row]] = indices[: num_new[row]]
-        positions = int((start + num_new[rows]).max())
-        tensors = torch.from_numpy(order[rows]), torch.from_numpy(start)
+        for row, start, indices in zip(rows, starts, index, strict=True):
+            query_index[row, start : start + num_new[row]] = indices[: num_new[row]]
+        positions = int((starts + num_new[rows]).max())
+        tensors = torch.from_numpy(order[rows]), torch.from_numpy(starts)
         parts.append(PrefixPart(*tensors, queries=queries, positions=positions))
         num_queries += index.size
     useful_parts = tuple(parts) if 2 * num_queries <= is_new.size else ()
@@ -176,10 +177,10 @@ def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
     return np.array(lengths, dtype=np.int64)
 
 
-# with at most so many attention scores, two products are faster than the fused kernel on a CPU
+# up to this number of attention scores, two products are faster than the fused kernel on a CPU
 MAX_EXPLICIT_SCORES = 1 << 21
-MIN_KEYS = 16
-MIN_MULTIPLICATIONS = 400  # in one product of a batch; torch computes smaller ones without MKL
+MIN_KEYS = 16  # smallest number of keys of a query
+MIN_MULTIPLICATIONS = 400  # in a product of a batch; torch computes smaller products without MKL
 
 
 class PaddingSizes(NamedTuple):
@@ -189,11 +190,11 @@ class PaddingSizes(NamedTuple):
     """
 
     rows: int  # products with weights are padded to a multiple of this number of rows
-    queries: int  # smallest number of rows of a product of attention
+    queries: int  # smallest number of queries in a product of attention
 
 
 def num_keys_for(positions: int) -> int:
-    """Return the number of keys of the last position: a power of two, at least MIN_KEYS."""
+    """Return the number of keys of a last query: a power of two, at least MIN_KEYS."""
     return max(MIN_KEYS, 1 << (positions - 1).bit_length())
 
 
@@ -206,7 +207,7 @@ def pad_rows(x: Tensor, rows: int = 1) -> Tensor:
 class CausalMask:
     """The causal mask of queries at ``positions`` [b, T] over P positions (b is 1 or B).
 
-    Masks are cached by window and form.
+    Masks are cached.
     """
 
     def __init__(self, positions: Tensor, count: int) -> None:
@@ -242,16 +243,16 @@ class CausalMask:
 def attend(
     q: Tensor, k: Tensor, v: Tensor, causal: CausalMask, scale: float, window: int | None
 ) -> Tensor:
-    """Return mixed values [B, T, H * D] of queries [B, T, H, D], keys and values [B, G, P, D]."""
+    """Return the outputs [B, T, H * D] of queries [B, T, H, D], keys and values [B, G, P, D]."""
     batch, length, heads, width = q.shape
     groups, positions = k.shape[1], k.shape[2]
     if q.device.type == "cpu" and batch * heads * length * positions <= MAX_EXPLICIT_SCORES:
         return attend_explicitly(q, k, v, causal, scale, window)
     visible = causal.visible(window)[:, None]
-    mixed = F.scaled_dot_product_attention(
+    output = F.scaled_dot_product_attention(
         q.transpose(1, 2), k, v, attn_mask=visible, scale=scale, enable_gqa=heads != groups
     )
-    return mixed.transpose(1, 2).reshape(batch, length, heads * width)
+    return output.transpose(1, 2).reshape(batch, length, heads * width)
 
 
 def attend_explicitly(
@@ -260,23 +261,23 @@ def attend_explicitly(
     """Return the result of ``attend``, computed by two products and a softmax."""
     batch, length, heads, width = q.shape
     groups = k.shape[1]
-    shared, rows = heads // groups, batch * groups
+    repeats, rows = heads // groups, batch * groups
     queries = (
-        q.view(batch, length, groups, shared, width)
+        q.view(batch, length, groups, repeats, width)
         .permute(0, 2, 3, 1, 4)
-        .reshape(rows, shared * length, width)
+        .reshape(rows, repeats * length, width)
     )
-    bias = causal.bias(window, rows, shared, q)
+    bias = causal.bias(window, rows, repeats, q)
     return (
-        _mix(queries, k, v, bias, scale)
-        .view(batch, groups, shared, length, width)
+        _attend_block(queries, k, v, bias, scale)
+        .view(batch, groups, repeats, length, width)
         .permute(0, 3, 1, 2, 4)
         .reshape(batch, length, heads * width)
     )
 
 
-def _mix(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> Tensor:
-    """Return mixed values [B * G, M, D] of queries [B * G, M, D] by two products and a softmax."""
+def _attend_block(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> Tensor:
+    """Return the outputs [B * G, M, D] of queries [B * G, M, D] by two products and a softmax."""
     positions, width = k.shape[2:]
     keys = k.reshape(len(queries), positions, width).transpose(1, 2)
     scores = torch.baddbmm(bias, queries, keys, alpha=scale)
@@ -284,7 +285,7 @@ def _mix(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> T
 
 
 class QueryBlock(NamedTuple):
-    """Queries with the same number of keys, few enough that their scores fit in the CPU's cache."""
+    """Queries with the same number of keys, whose scores fit in the CPU's cache."""
 
     rows: Tensor | slice
     queries: slice
@@ -294,7 +295,7 @@ class QueryBlock(NamedTuple):
 
 
 def _slice_if_contiguous(rows: Tensor) -> Tensor | slice:
-    """Return ascending rows as a slice if they are contiguous, as that copies no keys."""
+    """Return ascending rows; as a slice if they are contiguous, because this copies no keys."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
@@ -308,7 +309,7 @@ class InvariantAttention:
         heads: number of heads of queries, H.
         groups: number of key-value heads, G.
         width: width of a head, D.
-        blocks: padding sizes of the products.
+        blocks: padding sizes of the products of attention.
     """
 
     def __init__(
@@ -323,16 +324,16 @@ class InvariantAttention:
     ) -> None:
         self._positions, self._heads, self._rows = positions, heads, blocks.rows
         min_queries = max(blocks.queries, -(-MIN_MULTIPLICATIONS // (MIN_KEYS * width)))
-        self._queries = -(-min_queries * groups // heads)  # of each product
+        self._queries = -(-min_queries * groups // heads)  # number of queries in each product
         self._parts: list[QueryBlock] = []
-        self._mixed: Tensor | None = None
+        self._output: Tensor | None = None
         all_positions = slice(0, positions.shape[1])
-        num_keys, largest = (num_keys_for(int(end) + 1) for end in positions.aminmax())
-        if num_keys == largest:
+        num_keys, max_keys = (num_keys_for(int(end) + 1) for end in positions.aminmax())
+        if num_keys == max_keys:
             self._add(slice(0, batch), batch, all_positions, num_keys, None)
             return
         begin = 0
-        while num_keys <= largest:
+        while num_keys <= max_keys:
             in_range = (positions >= begin) & (positions < num_keys)
             if len(in_range) == 1:
                 length = int(in_range.sum())
@@ -343,41 +344,43 @@ class InvariantAttention:
             begin, num_keys = num_keys, 2 * num_keys
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Return mixed values [B * T, H * D] of queries [B, T, H, D], padded with rows of zeros.
+        """Return the outputs [B * T, H * D] of queries [B, T, H, D], padded with rows of zeros.
 
-        The keys and values [B, G, P, D] must cover the last query's positions. The next call
+        The keys and values [B, G, P, D] must reach the position of the last query. The next call
         overwrites the returned tensor.
         """
         batch, length, heads, width = q.shape
-        split = (batch, length, k.shape[1], heads // k.shape[1], width)
-        if self._mixed is None:
+        split_shape = (batch, length, k.shape[1], heads // k.shape[1], width)
+        if self._output is None:
             count = batch * length
-            self._mixed = q.new_zeros((count + -count % self._rows, heads * width))
-        queries, mixed = q.view(split), self._mixed[: batch * length].view(split)
+            self._output = q.new_zeros((count + -count % self._rows, heads * width))
+        queries, output = q.view(split_shape), self._output[: batch * length].view(split_shape)
         for part in self._parts:
             block = queries[part.rows, part.queries].permute(0, 2, 3, 1, 4)  # [K, G, H / G, T, D]
             keys, values = (cached[part.rows, :, : part.num_keys] for cached in (k, v))
             shape = (*block.shape[:3], self._queries, width)
             rows = shape[0] * shape[1]
-            padded = (
+            padded_queries = (
                 block.reshape(rows, -1, width)
                 if shape == block.shape
-                else self._padded(block, shape)
+                else self._pad_queries(block, shape)
             )
             bias = part.causal.bias(window, rows, shape[2], q)
-            result = _mix(padded, keys, values, bias, scale).view(shape)[:, :, :, : block.shape[3]]
+            result = _attend_block(padded_queries, keys, values, bias, scale).view(shape)[
+                :, :, :, : block.shape[3]
+            ]
             result = result.permute(0, 3, 1, 2, 4)
             if part.mask is not None:
-                previous = mixed[part.rows, part.queries]
-                result = torch.where(part.mask[:, :, None, None, None], result, previous)
-            mixed[part.rows, part.queries] = result
-        return self._mixed
+                other_results = output[part.rows, part.queries]
+                result = torch.where(part.mask[:, :, None, None, None], result, other_results)
+            output[part.rows, part.queries] = result
+        return self._output
 
-    def _padded(self, queries: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _pad_queries(self, queries: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return queries [K * G, M, D] of [K, G, H / G, T, D], padded with zeros to a shape."""
-        padded = queries.new_zeros(shape)
-        padded[:, :, :, : queries.shape[3]] = queries
-        return padded.view(shape[0] * shape[1], -1, shape[4])
+        padded_queries = queries.new_zeros(shape)
+        padded_queries[:, :, :, : queries.shape[3]] = queries
+        return padded_queries.view(shape[0] * shape[1], -1, shape[4])
 
     def _add(
         self, rows: Tensor | slice, count: int, queries: slice, num_keys: int, mask: Tensor | None
@@ -387,9 +390,11 @@ class InvariantAttention:
         for begin in range(queries.start, queries.stop, block_queries):
             block = slice(begin, min(begin + block_queries, queries.stop))
             for first in range(0, count, block_rows):
-                chosen = slice(first, min(first + block_rows, count))
-                part = chosen if isinstance(rows, slice) else _slice_if_contiguous(rows[chosen])
-                block_mask = None if mask is None else mask[chosen, block]
+                row_range = slice(first, min(first + block_rows, count))
+                part = (
+                    row_range if isinstance(rows, slice) else _slice_if_contiguous(rows[row_range])
+                )
+                block_mask = None if mask is None else mask[row_range, block]
                 self._parts.append(
                     QueryBlock(
                         part, block, num_keys, self._causal(part, block, num_keys), block_mask
@@ -414,7 +419,7 @@ class KeyValueCache:
     """
 
     tensor: Tensor
-    padding: PaddingSizes | None = None  # None: results depend on the batch by rounding
+    padding: PaddingSizes | None = None  # None: the rounding of results depends on the batch
 
     @property
     def device(self) -> torch.device:

@@ -1,13 +1,14 @@
 """A decoder's forward pass over the distinct prefixes of a batch.
 
 Episodes share many prefixes. Each distinct prefix passes the linear layers once, and only attention
-runs over whole sequences. The result equals that of the Hugging Face model; tests compare the two.
+runs over whole sequences. The result equals the Hugging Face model's; tests compare the two.
 
 For the tiny model, calling torch takes longer than the arithmetic: a decoding step has about sixty
-calls. ``gpt2.c`` does this work in one call (``CompiledPass``), with results that do not depend on
+calls. ``gpt2.c`` does this work in one call (``CompiledPass``), and its results do not depend on
 the batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
 (default ``cc``), and stored in the cache folder. Files that other users can write are not loaded.
-Without a compiler, or with ``CC=none``, torch does the work; a run's provenance records which.
+Without a compiler, or with ``CC=none``, torch does the work; a run's provenance
+says which of the two did it.
 
 Legend: N tokens or distinct prefixes, R sequences of T tokens, B cached rows, P cached positions, H
 heads, G key-value heads, D width of a head, C width.
@@ -54,11 +55,11 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-std=gnu11", "-shared", "-f
 MAX_WIDTH = 128  # wider models are limited by arithmetic, which torch does in several threads
 LANES = 16  # numbers in the widest vector register
 COMPILER_SECONDS = 60  # limit of the compiler's time
-DIGEST_CHARS = 64
+DIGEST_CHARS = 64  # length of the digest at the end of a file of compiled code
 
 
 class CompiledShape(NamedTuple):
-    """The shape of the models that a piece of code is compiled for."""
+    """The shape of a model. Code is compiled for each shape."""
 
     width: int
     heads: int
@@ -112,7 +113,7 @@ class CompiledPass:
         Args:
             ids: int64 [N], the tokens.
             position: int64 [N], position of each token in its sequence.
-            row: int64 [N], row of the cache that each token attends to, up to its own position.
+            row: int64 [N], row of the cache for each token, which attends to it up to its position.
             writes: entries of the cache to which keys and values are written before attention.
             cache: keys and values of the sequences.
         """
@@ -147,7 +148,7 @@ class CompiledPass:
 
 
 def _check_indices(indices: Tensor, limit: int, noun: str) -> None:
-    """Refuse indices outside of a table, as compiled code would access other memory."""
+    """Refuse indices outside of a table, because compiled code would access other memory."""
     smallest, largest = indices.aminmax()
     if not 0 <= int(smallest) <= int(largest) < limit:
         raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {noun}.")
@@ -179,7 +180,7 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
     sizes = [*(attention + feed_forward) * parts.layers, vector, vector]
     sizes += [(len(table), width) for table in (parts.tokens, parts.positions)]
     weights = [*parts.weights(), *parts.last, parts.tokens, parts.positions]
-    fits = (
+    is_supported = (
         width == parts.heads * parts.head_width <= MAX_WIDTH
         and 0 <= parts.epsilon < math.inf
         and [tuple(weight.shape) for weight in weights] == sizes
@@ -188,11 +189,11 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
             for weight in weights
         )
     )
-    return CompiledShape(width, parts.heads, parts.relu, parts.epsilon) if fits else None
+    return CompiledShape(width, parts.heads, parts.relu, parts.epsilon) if is_supported else None
 
 
 def decoding_of(parts: Architecture) -> str:
-    """Return what computes replies: "compiled", "torch", or "torch: REASON"."""
+    """Return the code that computes replies: "compiled", "torch", or "torch: REASON"."""
     shape = shape_of(parts)
     if shape is None:
         return "torch"
@@ -212,21 +213,21 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
         return "CC=none"
     command = [*compiler.split(), *FLAGS, *shape.compiler_arguments]
     try:
-        # the compiler's definitions include its version and the instructions of this machine
+        # the compiler's macros include its version and the instruction set of this machine
         macros = _run_command([*command, "-dM", "-E", "-x", "c", os.devnull])
         digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(command).encode(), macros]))
         name = f"{platform.machine()}-{digest[:32]}.so"
-        with _private_folder(folder / "compiled") as (private, descriptor):
-            loaded_code = _load_library(private, name, descriptor)
+        with _open_private_folder(folder / "compiled") as (private_folder, descriptor):
+            loaded_code = _load_library(private_folder, name, descriptor)
             if loaded_code is None:
                 with tempfile.TemporaryDirectory() as build:
                     output = Path(build) / "gpt2.so"
                     _run_command([*command, str(SOURCE), "-o", str(output), "-lm"])
                     code = output.read_bytes()
-                write_bytes_atomic(private / name, code + _digest(name, code))
-                (private / name).chmod(0o600)
-                loaded_code = _load_library(private, name, descriptor)
-            return loaded_code or f"other users can change the compiled code in {private}"
+                write_bytes_atomic(private_folder / name, code + _digest(name, code))
+                (private_folder / name).chmod(0o600)
+                loaded_code = _load_library(private_folder, name, descriptor)
+            return loaded_code or f"other users can change the compiled code in {private_folder}"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
     except subprocess.TimeoutExpired:
@@ -240,7 +241,7 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
 
 
 @contextmanager
-def _private_folder(folder: Path) -> Iterator[tuple[Path, int]]:
+def _open_private_folder(folder: Path) -> Iterator[tuple[Path, int]]:
     """Yield a folder that no other user can write, and its descriptor; create it if missing."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -275,8 +276,8 @@ def _load_library(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | Non
     if content[-DIGEST_CHARS:] != _digest(name, content[:-DIGEST_CHARS]):
         return None
     # the descriptor names the folder that was checked, even if its path now names another folder
-    by_descriptor = Path(f"/proc/self/fd/{descriptor}")
-    return ctypes.CDLL(str((by_descriptor if by_descriptor.exists() else folder) / name))
+    checked_folder = Path(f"/proc/self/fd/{descriptor}")
+    return ctypes.CDLL(str((checked_folder if checked_folder.exists() else folder) / name))
 
 
 def _digest(name: str, code: bytes) -> bytes:
@@ -313,7 +314,7 @@ class TreeAttention:
         ]
 
     def __call__(self, qkv: Tensor, layer: int, cache: KeyValueCache | None) -> Tensor:
-        """Return mixed values [N, H * D] of a layer's queries, keys and values [N, H + 2G, D].
+        """Return the outputs [N, H * D] of a layer's queries, keys and values [N, H + 2G, D].
 
         Keys and values of the sequences are written into a cache of R rows, if given.
         """
@@ -327,12 +328,12 @@ class TreeAttention:
         queries, keys_values = flat.tensor_split([parts.heads * parts.head_width], 1)
         if cache is not None:
             cache.fill(layer, *self._rows(keys_values, self._flat, count).chunk(2, 2))
-        mixed = []
-        for count, nodes, visible, causal in self._queries:
+        outputs = []
+        for count, nodes, visible_nodes, causal in self._queries:
             q = self._rows(queries, nodes, count)
-            k, v = self._rows(keys_values, visible, count).chunk(2, 2)
-            mixed.append(self._attend(q, k, v, causal, layer))
-        return torch.cat(mixed).index_select(0, tree.query_index)
+            k, v = self._rows(keys_values, visible_nodes, count).chunk(2, 2)
+            outputs.append(self._attend(q, k, v, causal, layer))
+        return torch.cat(outputs).index_select(0, tree.query_index)
 
     def _rows(self, x: Tensor, nodes: Tensor, count: int) -> Tensor:
         """Return values [count, T, -1, D] of the nodes [count * T] of sequences."""
@@ -340,8 +341,8 @@ class TreeAttention:
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, causal: CausalMask, layer: int) -> Tensor:
         scale, window = self._parts.scale, self._parts.window(layer)
-        mixed = attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, scale, window)
-        return mixed.flatten(0, 1)
+        output = attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, scale, window)
+        return output.flatten(0, 1)
 
 
 class TreeForward:
@@ -349,7 +350,7 @@ class TreeForward:
 
     Attributes:
         parts: the position-wise parts of the network.
-        modules: called around blocks if weights are split; see ``learn/split.py``.
+        modules: one per block, called with the block if weights are split; see ``learn/split.py``.
         recompute: whether the backward pass computes blocks again from their inputs, which takes
             less memory and more time.
     """
@@ -412,12 +413,18 @@ class TreeForward:
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
         query_parts: list[tuple[Tensor | slice, int, Tensor, InvariantAttention]] = [
-            (part.rows, len(part.rows), nodes, self._invariant(offsets, len(part.rows), padding))
-            for part, offsets, nodes in tree.queries_of_parts()
+            (
+                part.rows,
+                len(part.rows),
+                nodes,
+                self._make_invariant_attention(positions, len(part.rows), padding),
+            )
+            for part, positions, nodes in tree.queries_of_parts()
         ]
         if not query_parts:
             positions = torch.arange(length, device=flat.device)[None]
-            query_parts = [(slice(None), rows, flat, self._invariant(positions, rows, padding))]
+            attention = self._make_invariant_attention(positions, rows, padding)
+            query_parts = [(slice(None), rows, flat, attention)]
         ids, block_positions, query_index = (
             pad_rows(x, padding.rows) for x in (tree.ids, tree.position, tree.query_index)
         )
@@ -430,14 +437,14 @@ class TreeForward:
             kv_rows = kv.index_select(0, flat).view(rows, length, -1, parts.head_width)
             cache.fill(layer, *kv_rows.chunk(2, 2))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
-            mixed = []
+            outputs = []
             for part_rows, count, nodes, attention in query_parts:
                 q = queries.index_select(0, nodes).view(count, -1, parts.heads, parts.head_width)
                 result = attention(
                     q, keys[part_rows], values[part_rows], scale, parts.window(layer)
                 )
-                mixed.append(result[: len(nodes)])
-            x = parts.finish(layer, x, torch.cat(mixed).index_select(0, query_index))
+                outputs.append(result[: len(nodes)])
+            x = parts.finish(layer, x, torch.cat(outputs).index_select(0, query_index))
         return parts.final(x)[: len(tree.ids)]
 
     @cached_property
@@ -447,10 +454,10 @@ class TreeForward:
         Raises:
             ModelError: compiled code and torch differ.
         """
-        compiled, shape = compiled_pass(self.parts), shape_of(self.parts)
-        if compiled is not None and shape is not None:
-            _check_compiled(shape, compiled.library)
-        return compiled
+        forward, shape = compiled_pass(self.parts), shape_of(self.parts)
+        if forward is not None and shape is not None:
+            _check_compiled(shape, forward.library)
+        return forward
 
     def _is_compiled(self, cache: KeyValueCache) -> bool:
         return self.compiled is not None and self.compiled.fits(cache)
@@ -470,7 +477,7 @@ class TreeForward:
         hidden = self.compiled(ids.flatten(), position, row, writes, cache)
         return hidden.view(batch, length, -1)
 
-    def _invariant(
+    def _make_invariant_attention(
         self, positions: Tensor, batch: int, padding: PaddingSizes
     ) -> InvariantAttention:
         parts = self.parts
@@ -482,8 +489,8 @@ class TreeForward:
         """Append tokens to cached sequences and return their last hidden states [B, T, C].
 
         Args:
-            ids: int64 [B, T], new tokens, right-padded.
-            start: int64 [B], the position of each row's first new token: its cached length.
+            ids: int64 [B, T], the new tokens of each row, right-padded.
+            start: int64 [B], the cached length of each row: the position of its first new token.
             cache: at least ``max(start) + T`` positions long; receives the new keys and values.
         """
         positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
@@ -499,7 +506,7 @@ class TreeForward:
         padding, count = cache.padding, batch * length
         multiple = padding.rows if padding else 1
         attention: Callable[..., Tensor] = (
-            self._invariant(positions, batch, padding)
+            self._make_invariant_attention(positions, batch, padding)
             if padding
             else partial(attend, causal=CausalMask(positions, cache.positions))
         )
@@ -511,8 +518,8 @@ class TreeForward:
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
             keys[rows, :, positions] = k
             values[rows, :, positions] = v
-            mixed = attention(q, keys, values, scale=parts.scale, window=parts.window(layer))
-            x = parts.finish(layer, x, mixed if padding else mixed.flatten(0, 1))
+            output = attention(q, keys, values, scale=parts.scale, window=parts.window(layer))
+            x = parts.finish(layer, x, output if padding else output.flatten(0, 1))
         return parts.final(x)[:count].view(batch, length, -1)
 
 

@@ -8,8 +8,8 @@ sequence again, which is correct for every decoder but slow.
 With padding, the result of a row does not depend on its batch. A linear algebra library chooses its
 kernel by the shape of a product, so the order of a row's sum may depend on the number of rows.
 Above some number of rows, it always chooses the same kernel, if the rows fill whole kernels. This
-number depends on the processor; the functions here find it by trying products. The number depends
-only on the shapes of a network's weights, not on their values.
+number depends on the processor and on the shapes of a network's weights, not on their values. The
+functions here find it by trying products.
 
 Legend: R sequences of T tokens, N distinct prefixes, B cached rows, P positions, C width, V
 vocabulary, M chosen positions.
@@ -50,17 +50,15 @@ from sparring.models.tiny import is_projection
 ROW_CANDIDATES = (8, 16, 32, 48, 96)
 QUERY_CANDIDATES = (8, 24, 48)  # candidates for products of attention
 TRIED_MULTIPLES = (1, 2, 3, 5, 7)  # multiples of a candidate that are tried
-MIN_ROWS, MAX_ROWS = (
-    192,
-    960,
-)  # limits of the number of compared rows: multiples of all ROW_CANDIDATES
+# limits of the number of compared rows: multiples of all ROW_CANDIDATES
+MIN_ROWS, MAX_ROWS = 192, 960
 MAX_PRODUCT = 1 << 32  # approximate number of multiplications of the largest comparison
 NUM_POSITIONS = 150  # length of the conversations for which attention is compared
 POSITION_RANGES = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, NUM_POSITIONS))
 
 
 def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether exact results can be independent of the batch on this device."""
+    """Return whether results on this device can be exactly the same in every batch."""
     return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
@@ -70,7 +68,7 @@ class Product(NamedTuple):
     inner: int
     outer: int
     is_linear: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
-    has_bias: bool  # whether the same call adds a bias; always true if not ``is_linear``
+    has_bias: bool  # whether the same call adds a bias; true if ``is_linear`` is false
 
 
 def products_of(network: nn.Module) -> frozenset[Product]:
@@ -93,8 +91,8 @@ def is_batch_invariant(run: Callable[[int], Tensor], rows: int, expected: Tensor
 
     Args:
         run: returns the results [M, ...] of the first M rows.
-        rows: the candidate.
-        expected: the results of many rows.
+        rows: the candidate for the number of rows.
+        expected: the results of the largest number of rows, [rows, ...].
     """
     counts = (rows * times for times in TRIED_MULTIPLES if rows * times <= len(expected))
     return all(torch.equal(run(count), expected[:count]) for count in counts)
@@ -171,7 +169,8 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
     return 0
 
 
-WIDTH_NAMES = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual one first
+# names of settings in configurations, the usual one first
+WIDTH_NAMES = ("hidden_size", "n_embd", "d_model")
 LENGTH_NAMES = (
     "max_position_embeddings",
     "n_positions",
@@ -208,8 +207,8 @@ LENGTH_DEPENDENT_ROTATIONS = ("dynamic", "longrope")
 def check_rotations(network: Any) -> None:
     """Refuse a network whose rotary positions depend on the batch.
 
-    A reply's probability would then depend on the other conversations in its batch. Sampler and
-    learner, which have different batches, would disagree.
+    A reply's probability would then depend on the other conversations in its batch. The sampler
+    and the learner have different batches, so they would compute different probabilities.
 
     Raises:
         ModelError: the rotations depend on the length of the batch.
@@ -340,8 +339,8 @@ class LanguageModel:
     ) -> None:
         self.network, self._longest, self.shared_base = network, longest, shared_base
         self.base = base_of(network)
-        self._weight: Tensor = next(network.parameters())  # stored because the look-up is slow
-        self.forward = _forward(self.base)
+        self._first_weight: Tensor = next(network.parameters())  # stored: the look-up is slow
+        self.forward = _choose_forward(self.base)
         self.call_gathered: Callable[[Callable[[], Any]], Any] | None = None  # see ``compute``
         self._padding: tuple[PaddingSizes | None] | None = None  # measured at the first use
         self.tokenizer = tokenizer
@@ -358,15 +357,12 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return number_of(
-            self.base,
-            WIDTH_NAMES,
-            "the width of its hidden states; a critic cannot be added to it",
-        )
+        noun = "the width of its hidden states; a critic cannot be added to it"
+        return number_of(self.base, WIDTH_NAMES, noun)
 
     @cached_property
     def context(self) -> int:
-        """Longest conversation in tokens: the network's limit, or a lower configured one.
+        """Largest number of tokens of a conversation: the network's limit, or a lower one.
 
         Raises:
             ModelError: neither the network nor the configuration has a limit.
@@ -379,7 +375,7 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self._weight.device
+        return self._first_weight.device
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield (prefix, module) of the network and the value head."""
@@ -403,14 +399,14 @@ class LanguageModel:
     @cached_property
     def frozen_digest(self) -> str:
         """SHA-256 of the names and bytes of all frozen weights; "" without any."""
-        frozen = [
+        frozen_weights = [
             (name, p) for name, p in sorted(self.network.named_parameters()) if not p.requires_grad
         ]
-        total = hashlib.sha256()
-        for name, weight in frozen:
-            total.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
-            total.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-        return total.hexdigest() if frozen else ""
+        digest = hashlib.sha256()
+        for name, weight in frozen_weights:
+            digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
+            digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest() if frozen_weights else ""
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -423,11 +419,11 @@ class LanguageModel:
         if weights.keys() != tensors.keys() or any(
             weights[name].shape != tensors[name].shape for name in weights
         ):
-            differing = sorted(set(weights) ^ set(tensors)) or [
+            differing_names = sorted(set(weights) ^ set(tensors)) or [
                 name for name in weights if weights[name].shape != tensors[name].shape
             ]
             raise ModelError(
-                f"These weights are of another model: {differing[:3]} differ. Use the "
+                f"These weights are of another model: {differing_names[:3]} differ. Use the "
                 "configuration they were trained with."
             )
         for name, tensor in weights.items():
@@ -435,19 +431,19 @@ class LanguageModel:
 
     def clone(self) -> LanguageModel:
         """Return a copy of the trained weights that shares the frozen weights."""
-        frozen = {id(p): p for p in self.network.parameters() if not p.requires_grad}
+        frozen_weights = {id(p): p for p in self.network.parameters() if not p.requires_grad}
         other = copy.copy(self)
-        other.network = copy.deepcopy(self.network, frozen)
+        other.network = copy.deepcopy(self.network, frozen_weights)
         other.base = base_of(other.network)
-        other._weight = next(other.network.parameters())
-        other.forward = _forward(other.base)
+        other._first_weight = next(other.network.parameters())
+        other.forward = _choose_forward(other.base)
         other.forward.recompute = self.forward.recompute
         other.value_head = copy.deepcopy(self.value_head)
         return other
 
     def find_parameters(self) -> None:
-        """Look up the parameters again, after they were replaced."""
-        self._weight = next(self.network.parameters())
+        """Find the device again after the network's parameters were replaced."""
+        self._first_weight = next(self.network.parameters())
 
     def compute(self, function: Callable[[], Result]) -> Result:
         """Call a function that computes with the weights, which may be split over ranks."""
@@ -480,8 +476,8 @@ class LanguageModel:
     def padding(self) -> PaddingSizes | None:
         """The padding sizes with which a position's result does not depend on its batch.
 
-        None without such sizes: with several threads, other types than float32, a GPU, a network
-        that runs through ``SequenceForward``, or a machine on which no size works.
+        None if there are no such sizes: with several threads, a type other than float32, a GPU, a
+        network that runs through ``SequenceForward``, or a machine on which no size works.
         """
         forward = self.forward
         if isinstance(forward, SequenceForward) or not invariant_on(self.device, self.base.dtype):
@@ -565,24 +561,22 @@ class LanguageModel:
                 transformers_logging.enable_progress_bar()
 
 
-def _forward(network: Any) -> TreeForward | SequenceForward:
+def _choose_forward(network: Any) -> TreeForward | SequenceForward:
     parts = architecture(network)
     return TreeForward(parts) if parts is not None else SequenceForward(network)
 
 
 # largest difference of log-probabilities between this forward pass and the network's, in float32
 TOLERANCE = 1e-3
-# largest mean difference in half precision, where single values differ by several units
+# largest mean difference in half precision; there, single values may differ by several units
 HALF_TOLERANCE = 0.5
 
 
 def check_forward(model: LanguageModel) -> None:
     """Compare a model's forward pass with its network's; see ``LanguageModel.check``."""
     check_rotations(model.base)
-    model_name, vocabulary = (
-        type(model.base).__name__,
-        model.base.get_output_embeddings().weight.shape[0],
-    )
+    model_name = type(model.base).__name__
+    vocabulary = model.base.get_output_embeddings().weight.shape[0]
     for name, weight in model.base.named_parameters():
         if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
             raise ModelError(
@@ -606,19 +600,19 @@ def check_forward(model: LanguageModel) -> None:
             "write one token after another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
-    own_logprobs = model.logits(model.hidden(tree)).float().log_softmax(-1)
-    if not logprobs_agree(own_logprobs, expected, model.base.dtype):
+    tree_logprobs = model.logits(model.hidden(tree)).float().log_softmax(-1)
+    if not logprobs_agree(tree_logprobs, expected, model.base.dtype):
         raise ModelError(
             f"{model_name} cannot be run: its log-probabilities differ by up to "
-            f"{(own_logprobs - expected).abs().max().item():.2g} from those computed by Sparring."
+            f"{(tree_logprobs - expected).abs().max().item():.2g} from those computed by Sparring."
         )
     if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
-        compiled = _compiled_logprobs(model, model.forward, ids, prefix_length)
-        if not logprobs_agree(compiled, expected, model.base.dtype):
+        compiled_logprobs = _compiled_logprobs(model, model.forward, ids, prefix_length)
+        if not logprobs_agree(compiled_logprobs, expected, model.base.dtype):
             raise ModelError(
                 f"The compiled forward pass of {model_name} differs by "
-                f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
-                "another compiler in $CC, or use torch with CC=none."
+                f"{(compiled_logprobs - expected).abs().max().item():.2g} from the model's own. "
+                "Name another compiler in $CC, or use torch with CC=none."
             )
 
 
@@ -639,7 +633,7 @@ def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
     """Return whether log-probabilities are equal within the precision of a type.
 
     In float32 the largest difference counts, in 16-bit types the mean. In bfloat16, SmolLM2's
-    values differ from those in float32 by up to 4.9, but by 0.17 in the mean.
+    values differ from the float32 values by up to 4.9, but by 0.17 in the mean.
     """
     difference = (first - second).abs()
     if dtype == torch.float32:

@@ -1,4 +1,4 @@
-"""Loads pretrained and saved models, and computes vectors of texts with them."""
+"""Loads pretrained and saved models, and computes vectors of texts by them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def load_saved_model(
         lora: rank, alpha and targets of the adapters.
         dtype: type of the weights.
         device: device of the weights.
-        longest: longest conversation in tokens; None: the model's limit.
+        longest: largest length of a conversation in tokens; None: the model's limit.
 
     Raises:
         ModelError: the model is missing or damaged, or the adapters are another model's.
@@ -98,13 +98,13 @@ def load_saved_model(
     else:
         model = base_model(base, dtype, device)
         network = _load_adapters(folder, share_weights(model.network), lora)
-    frozen = LanguageModel(network, model.tokenizer, longest=longest)
-    for parameter in frozen.parameters():
+    saved_model = LanguageModel(network, model.tokenizer, longest=longest)
+    for parameter in saved_model.parameters():
         parameter.requires_grad_(False)
-    return frozen
+    return saved_model
 
 
-@lru_cache(maxsize=1)  # players with one pretrained model share it, as do members of a mixture
+@lru_cache(maxsize=1)  # players and members of a mixture share one pretrained model
 def base_model(name: str, dtype: str, device: str) -> LanguageModel:
     """Load a pretrained model with frozen weights.
 
@@ -133,26 +133,27 @@ def _load_adapters(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
         tensors = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise ModelError(f"{path} cannot be read ({error}); {remedy}.") from None
-    adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # replaced below
+    # the adapters' random weights are replaced below
+    adapted_network = add_adapters(network, **lora, stream=Stream.from_seed(0))
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
-    expected = get_peft_model_state_dict(adapted)
-    if expected.keys() != tensors.keys() or any(
-        expected[n].shape != tensors[n].shape for n in expected
-    ):
-        differing = sorted(expected.keys() ^ tensors.keys()) or [
-            n for n in expected if expected[n].shape != tensors[n].shape
-        ]
-        raise ModelError(f"{path} has adapters of another model: {differing[:3]} differ; {remedy}.")
-    set_peft_model_state_dict(adapted, tensors)
-    return adapted
+    own_tensors = get_peft_model_state_dict(adapted_network)
+    differing_names = sorted(own_tensors.keys() ^ tensors.keys()) or [
+        name for name, tensor in own_tensors.items() if tensor.shape != tensors[name].shape
+    ]
+    if differing_names:
+        raise ModelError(
+            f"{path} has adapters of another model: {differing_names[:3]} differ; {remedy}."
+        )
+    set_peft_model_state_dict(adapted_network, tensors)
+    return adapted_network
 
 
 MAX_TEXTS = 65_536  # number of texts whose vectors are cached
 
 
 @lru_cache(maxsize=1)
-def _load_frozen(name: str) -> tuple[Any, Any]:
+def _load_frozen_network(name: str) -> tuple[Any, Any]:
     network, tokenizer = load_pretrained(name)
     return network.eval().requires_grad_(False), tokenizer
 
@@ -166,13 +167,13 @@ def text_states(name: str, layer: int, text: str) -> FloatArray:
 
     Args:
         name: name of the model, see ``load_pretrained``.
-        layer: 0 for the embeddings of tokens, up to the number of layers; -1 for the last.
+        layer: from 0 (the embeddings of tokens) to the number of layers; -1 for the last one.
         text: the text.
 
     Raises:
         ModelError: the model cannot be loaded, or has no such layer.
     """
-    network, tokenizer = _load_frozen(name)
+    network, tokenizer = _load_frozen_network(name)
     layers = int(network.config.num_hidden_layers)
     if not -layers - 1 <= layer <= layers:
         raise ModelError(

@@ -14,9 +14,9 @@ from sparring.core.errors import ConfigError, ModelError
 
 GIB = 1 << 30
 PROGRAM_BYTES = GIB // 2  # memory of Python, torch and their libraries
-# padded positions per distinct prefix in attention; the learner often reaches this limit
+# padded positions per distinct prefix in attention, at most; the learner often has as many
 PADDING = 8
-LOGIT_COPIES = 5  # logits / temperature, their log-softmax, a feature of them, and gradients
+LOGIT_COPIES = 5  # logits / temperature, their log-softmax, a function of it, and two gradients
 MEMINFO = Path("/proc/meminfo")
 CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -33,7 +33,8 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-LEARNING_COPIES, FLOAT32_BYTES = 3, 4  # gradient and AdamW's two moments; bytes of a float32
+LEARNING_COPIES = 3  # gradient and AdamW's two moments
+FLOAT32_BYTES = 4
 
 
 def learning_bytes(size: int, *, master: bool = False) -> int:
@@ -50,11 +51,11 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
 def training_bytes(*, trained: int, copies: int, size: int = 4, learning: int | None = None) -> int:
     """Return the bytes of training besides the weights and activations.
 
-    Per trained parameter these are its gradient, AdamW's two moments and the copies (EMA,
-    reference, snapshots); all copies share frozen weights.
+    Per trained parameter these are its gradient, AdamW's two moments and its copies (EMA,
+    reference, snapshots). Frozen weights have no copies.
 
     Args:
-        trained: number of trained parameters.
+        trained: number of parameters that are trained.
         copies: number of copies of the trained parameters.
         size: bytes of a parameter.
         learning: bytes of a parameter's gradient and moments; None: ``learning_bytes``.
@@ -75,14 +76,16 @@ class ModelShape:
     @classmethod
     def of(cls, config: Any) -> ModelShape:
         """Return the sizes in a transformers configuration; missing sizes get usual proportions."""
-        text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
-        width = int(getattr(text, "head_dim", None) or hidden // heads)
-        groups = int(getattr(text, "num_key_value_heads", None) or heads)
+        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        hidden, heads = int(text_config.hidden_size), int(text_config.num_attention_heads)
+        width = int(getattr(text_config, "head_dim", None) or hidden // heads)
+        groups = int(getattr(text_config, "num_key_value_heads", None) or heads)
         inner = int(
-            getattr(text, "intermediate_size", None) or getattr(text, "n_inner", None) or 4 * hidden
+            getattr(text_config, "intermediate_size", None)
+            or getattr(text_config, "n_inner", None)
+            or 4 * hidden
         )
-        layers, vocabulary = int(text.num_hidden_layers), int(text.vocab_size)
+        layers, vocabulary = int(text_config.num_hidden_layers), int(text_config.vocab_size)
         return cls(
             layers=layers,
             hidden=hidden,
@@ -109,13 +112,14 @@ def activation_bytes(
         size: bytes of an activation.
         checkpointing: whether blocks are computed again in the backward pass.
     """
-    block = tokens * size * (8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention)
-    blocks = (
-        block + shape.layers * tokens * size * shape.hidden
+    width = 8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention
+    block_bytes = tokens * size * width
+    stored_bytes = (
+        block_bytes + shape.layers * tokens * size * shape.hidden
         if checkpointing
-        else shape.layers * block
+        else shape.layers * block_bytes
     )
-    return blocks + LOGIT_COPIES * sampled * shape.vocabulary * 4
+    return stored_bytes + LOGIT_COPIES * sampled * shape.vocabulary * 4
 
 
 def find_device(name: str) -> torch.device:
@@ -180,15 +184,15 @@ def check_memory(
     Raises:
         ModelError: the device or the machine has less memory.
     """
-    parameters = count_parameters(config)
-    weights = parameters * dtype.itemsize
-    needed = weights + (extra_bytes(parameters) if extra_bytes is not None else 0)
-    on_gpu = device is not None and device.type == "cuda"
-    limits = [("this machine", weights if on_gpu else needed, available_bytes())]
-    if on_gpu:
+    num_parameters = count_parameters(config)
+    weight_bytes = num_parameters * dtype.itemsize
+    needed = weight_bytes + (extra_bytes(num_parameters) if extra_bytes is not None else 0)
+    is_on_gpu = device is not None and device.type == "cuda"
+    limits = [("this machine", weight_bytes if is_on_gpu else needed, available_bytes())]
+    if is_on_gpu:
         limits.insert(0, (str(device), needed, available_bytes(device)))
     for place_name, bytes_needed, available in limits:
-        check_fits(name, parameters, bytes_needed, available, place_name)
+        check_fits(name, num_parameters, bytes_needed, available, place_name)
     return needed
 
 

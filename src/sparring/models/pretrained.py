@@ -6,8 +6,8 @@ never imported, so that their dependencies need not be installed. Code that come
 never run.
 
 A model's configuration is not trusted: no number in it may make the machine hang, and no name in it
-may download code. ``KNOWN_SIZES`` has the published sizes of models that recipes name, so that runs
-can be planned on machines without these models.
+may cause a download of code. ``KNOWN_SIZES`` has the published sizes of models that recipes name,
+so that runs can be planned on machines without these models.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _sizes(
     words: int = 151936,
     tied: bool = True,
 ) -> dict[str, Any]:
-    """Return the sizes of a model; the defaults are those of Qwen3."""
+    """Return the sizes of a model as fields of its configuration; the defaults are Qwen3's."""
     return {
         "hidden_size": hidden,
         "intermediate_size": inner,
@@ -83,24 +83,24 @@ def known_config(name: str) -> Any:
 
 MEBIBYTE = 1 << 20
 MAX_BYTES = 16 * MEBIBYTE  # size of a configuration; weights and vocabularies are other files
-MAX_PARTS = 1024  # number of layers, heads or experts; each of them becomes an object
+MAX_COUNT = 1024  # largest number of layers, heads or experts; each of them becomes an object
 MAX_WIDTH = 1 << 31  # largest width or length; the memory is compared with the machine's later
-_PARTS = re.compile(
+_COUNTS = re.compile(
     r"^(num|n)_.*(layer|head|expert|block|codebook|stage|group)"
     r"|^(depth|layers|heads)$|_(layers|heads|experts|blocks)$"
 )
 
 
 def load_checked_config(source: str, *, local_files_only: bool = False) -> Any:
-    """Return the checked configuration of a model, with attention by torch.
+    """Return the checked configuration of a model; its attention is torch's.
 
     Args:
         source: a folder or a Hugging Face id.
         local_files_only: whether downloads of a Hugging Face id are forbidden.
 
     Raises:
-        ModelError: the folder holds something that is not a file, an adapter or quantised weights,
-            or a size is unreasonable.
+        ModelError: the folder holds a pipe or a device, an adapter, or quantised weights; or a size
+            is unreasonable.
     """
     folder = Path(source) if Path(source).is_dir() else None
     if folder is not None:
@@ -115,19 +115,19 @@ def load_checked_config(source: str, *, local_files_only: bool = False) -> Any:
             "without quantization_config."
         )
     config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
-    text = config.get_text_config()
+    text_config = config.get_text_config()
     for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
-        if not getattr(text, name, 1) or getattr(text, name, 1) < 1:
+        if not getattr(text_config, name, 1) or getattr(text_config, name, 1) < 1:
             raise ModelError(
-                f"config.json of {source} has {name}={getattr(text, name)}, but a model has at "
-                "least 1."
+                f"config.json of {source} has {name}={getattr(text_config, name)}, but a model has "
+                "at least 1."
             )
     config._attn_implementation = attention_of(config)
     return config
 
 
 def attention_of(config: Any) -> str:
-    """Return torch's attention for a configuration, in place of a kernel that it may name."""
+    """Return torch's attention for a configuration, which may name another kernel."""
     network = AutoModelForCausalLM._model_mapping.get(type(config), None)
     return "sdpa" if getattr(network, "_supports_sdpa", False) else "eager"
 
@@ -139,11 +139,11 @@ def _check_folder(folder: Path) -> None:
             f"{folder} holds an adapter, whose base may be any model. First merge it into its base "
             "(merge_and_unload of peft), or remove adapter_config.json."
         )
-    pickled = sorted(folder.glob("*.bin"))
-    if pickled and not any(folder.glob("*.safetensors")):
+    pickle_files = sorted(folder.glob("*.bin"))
+    if pickle_files and not any(folder.glob("*.safetensors")):
         raise ModelError(
-            f"{folder} holds its weights as {pickled[0].name}, a pickle, which may run code and is "
-            "not read. If you trust it, load it with transformers and save it again: "
+            f"{folder} holds its weights as {pickle_files[0].name}, a pickle, which may run code "
+            "and is not read. If you trust it, load it with transformers and save it again: "
             "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)."
         )
     for path in folder.glob("*.json"):
@@ -171,8 +171,8 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int | float]]:
 
 
 def _check_number(source: str, name: str, value: int | float) -> None:
-    is_count = bool(_PARTS.search(name)) and isinstance(value, int)
-    low, high = (0, MAX_PARTS) if is_count else (-MAX_WIDTH, MAX_WIDTH)
+    is_count = bool(_COUNTS.search(name)) and isinstance(value, int)
+    low, high = (0, MAX_COUNT) if is_count else (-MAX_WIDTH, MAX_WIDTH)
     if isinstance(value, int) and not low <= value <= high:
         number = (
             value
@@ -268,7 +268,7 @@ def _find_file(name: str, packaged: PackagedModel, module: str) -> Path:
 
 
 def _reader_advice(packaged: PackagedModel) -> str:
-    """Return the end of a message about the reader of the file, "" if ``install`` installs it."""
+    """Return advice to install the reader of the file; "" if ``install`` installs it."""
     extra = f"'sparring[{packaged.extra}]'"
     return "" if extra in packaged.install else f", and pip install {extra} for its reader"
 
@@ -339,13 +339,13 @@ def load_pretrained(
 ) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
-    The tokenizer's ``declared_ends`` are the tokens that end a text, from the model's files.
+    The model's files declare which tokens end a text: the tokenizer's ``declared_ends``.
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
         dtype: type of the weights: float32, bfloat16 or float16.
-        training_bytes: bytes of training besides the weights, as a function of the number of
-            parameters.
+        training_bytes: function of the number of parameters, for the bytes of training besides
+            the weights.
         device: device of the training, whose memory is checked; the network is loaded into the
             machine's memory.
 
@@ -371,17 +371,21 @@ def load_pretrained(
         network, loading_info = AutoModelForCausalLM.from_pretrained(
             source, config=config, output_loading_info=True, **arguments, **options
         )
-        missing = sorted(loading_info.get("missing_keys", ()))
-        if missing:
+        missing_names = sorted(loading_info.get("missing_keys", ()))
+        if missing_names:
             raise ModelError(
-                f"The files of {name!r} lack {len(missing)} of the model's weights, such "
-                f"as {missing[0]}; use a complete model."
+                f"The files of {name!r} lack {len(missing_names)} of the model's weights, such "
+                f"as {missing_names[0]}; use a complete model."
             )
         align_weights(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
+        end_ids = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
         tokenizer.declared_ends = (
-            tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (ends,)
+            tuple(end_ids)
+            if isinstance(end_ids, list | tuple)
+            else ()
+            if end_ids is None
+            else (end_ids,)
         )
     except SparringError:
         raise
@@ -398,8 +402,8 @@ def load_pretrained(
 def align_weights(network: torch.nn.Module) -> None:
     """Copy weights of memory-mapped files to aligned addresses, as torch would allocate them.
 
-    A file's header may have any multiple of 8 bytes, and the rounding of a product may depend on
-    the alignment of its weights.
+    A file's header may have any multiple of 8 bytes. The rounding of a product may depend on the
+    alignment of its weights.
     """
     for parameter in network.parameters():
         if parameter.device.type == "cpu" and parameter.data_ptr() % ALIGNMENT:
@@ -486,7 +490,7 @@ def _check_name(name: str) -> None:
 def known_size(name: str) -> tuple[int | None, ModelShape | None, str]:
     """Return a model's number of parameters and shape, if known, and their source in words.
 
-    The source is its configuration, the sizes in ``KNOWN_SIZES``, or the name ("4B").
+    The source is the model's configuration, ``KNOWN_SIZES``, or the model's name ("4B").
 
     Raises:
         ModelError: the name is that of a folder without a model.

@@ -1,7 +1,7 @@
 """The tiny model: a decoder-only transformer of 0.1 to 5 M parameters and a word-level tokenizer.
 
 The network has GPT-2's architecture and parameter names, and is saved as a GPT-2 of transformers.
-The code of that model is imported only for this, because the import is slow. ``Gpt2`` computes the
+The code of that model is imported only for saving, as its import is slow. ``Gpt2`` computes the
 position-wise parts of such a network; see ``architectures.py``.
 
 Legend: N positions, C width, H heads, D width of a head.
@@ -64,7 +64,7 @@ class Projection(nn.Module):
 
 
 class ModuleGroup(nn.Module):
-    """Modules by name, without a computation."""
+    """Named modules that compute nothing together."""
 
     def __init__(self, **modules: nn.Module) -> None:
         super().__init__()
@@ -166,8 +166,8 @@ def tiny_model(
         hidden_size: width; the feed-forward layers are four times as wide.
         layers: number of blocks.
         heads: attention heads, a divisor of ``hidden_size``.
-        context: the longest conversation in tokens.
-        activation: activation of the feed-forward layers, a key of ``ACTIVATIONS``.
+        context: largest length of a conversation in tokens.
+        activation: function in the feed-forward layers, a key of ``ACTIVATIONS``.
         epsilon: added to the variance in layer norms.
     """
     config = TinyConfig(
@@ -213,19 +213,16 @@ CONV1D = ("transformers.pytorch_utils", "Conv1D")
 class Gpt2:
     """GPT-2: learned positions, layer norms with biases, fused projections.
 
-    Parameters are stored because looking them up takes time: ``tokens`` and ``positions`` of the
-    embeddings, ``last`` of the final normalisation.
+    Parameters are stored because looking them up takes time: ``tokens`` and ``positions`` are the
+    embeddings' weights, ``last`` are the final normalisation's.
     """
 
     def __init__(self, network: Any) -> None:
         config = network.config
         self.layers, self.heads = config.n_layer, config.n_head
         self.groups, self.head_width = self.heads, config.n_embd // config.n_head
-        self.scale, self.width, self.epsilon = (
-            self.head_width**-0.5,
-            (config.n_embd,),
-            config.layer_norm_epsilon,
-        )
+        self.scale, self.width = self.head_width**-0.5, (config.n_embd,)
+        self.epsilon = config.layer_norm_epsilon
         self._activation = network.transformer.h[0].mlp.act
         self.relu = config.activation_function == "relu"
         self._store_parameters(network.transformer)
@@ -233,10 +230,12 @@ class Gpt2:
     def _store_parameters(self, body: Any) -> None:
         self.tokens, self.positions = body.wte.weight, body.wpe.weight
         self.last = (body.ln_f.weight, body.ln_f.bias)
-        pairs = [
+        modules_of_blocks = [
             (b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h
         ]
-        self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
+        self._blocks = [
+            [(module.weight, module.bias) for module in modules] for modules in modules_of_blocks
+        ]
 
     def weights(self) -> list[Tensor]:
         """Return the weights and biases of all blocks, in the order of their use."""
@@ -254,14 +253,14 @@ class Gpt2:
             len(x), -1, self.head_width
         )
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+    def finish(self, layer: int, x: Tensor, attention_output: Tensor) -> Tensor:
         """Add attention's output, then the feed-forward layer's."""
         _, _, (out, out_bias), norm, (up, up_bias), (down, down_bias) = self._blocks[layer]
-        x = x + torch.addmm(out_bias, mixed, out)
-        inner: Tensor = self._activation(
+        x = x + torch.addmm(out_bias, attention_output, out)
+        hidden: Tensor = self._activation(
             torch.addmm(up_bias, F.layer_norm(x, self.width, *norm, self.epsilon), up)
         )
-        return x + torch.addmm(down_bias, inner, down)
+        return x + torch.addmm(down_bias, hidden, down)
 
     def final(self, x: Tensor) -> Tensor:
         """Normalise the last block's output."""
@@ -273,7 +272,7 @@ class Gpt2:
 
 
 class AdaptedGpt2(Gpt2):
-    """GPT-2 that calls its modules, which may be adapters or have parameters that are replaced."""
+    """GPT-2 that calls its modules: they may hold adapters, or parameters that are replaced."""
 
     def _store_parameters(self, body: Any) -> None:
         self._embeddings, self._norm = (body.wte, body.wpe), body.ln_f
@@ -290,12 +289,12 @@ class AdaptedGpt2(Gpt2):
         qkv: Tensor = self._layers[layer][0](self._normalise(self._norms[layer][0], x))
         return qkv.view(len(x), -1, self.head_width)
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+    def finish(self, layer: int, x: Tensor, attention_output: Tensor) -> Tensor:
         """Add attention's output, then the feed-forward layer's."""
         _, out, up, down = self._layers[layer]
-        x = x + out(mixed)
-        inner: Tensor = down(self._activation(up(self._normalise(self._norms[layer][1], x))))
-        return x + inner
+        x = x + out(attention_output)
+        mlp_output: Tensor = down(self._activation(up(self._normalise(self._norms[layer][1], x))))
+        return x + mlp_output
 
     def final(self, x: Tensor) -> Tensor:
         """Normalise the last block's output."""
@@ -308,14 +307,14 @@ class AdaptedGpt2(Gpt2):
 def is_projection(module: nn.Module) -> bool:
     """Return whether a module is a linear layer whose weight is [inner, outer].
 
-    The class of transformers is compared by name, as its import is slow.
+    The class of transformers is compared by name, because its import is slow.
     """
     kind = type(module)
     return kind is Projection or (kind.__module__, kind.__name__) == CONV1D
 
 
 def gpt2(network: Any, has_fixed_parameters: bool) -> Gpt2:
-    """Return the parts of a GPT-2: over its parameters, which is faster, or over its modules."""
+    """Return the parts of a GPT-2: they use its parameters, which is faster, or its modules."""
     body = network.transformer
     has_projections = all(
         is_projection(module)

@@ -222,7 +222,7 @@ class FreshSteps:
             number = admission.arrived_groups[0]
             group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
             is_stale = max(self._staleness(group.episodes), default=0) > lag
-            admission.take_group(number, too_stale=is_stale)
+            admission.take_group(number, is_too_stale=is_stale)
             (stale if is_stale else fresh).append(group)
         return self._build_step(state, admission, fresh, stale)
 

@@ -64,8 +64,8 @@ def count_by_state(metrics: Any) -> EpisodeBudget:
 def wrapped_fleet(wrap_fleet: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
     if wrap_fleet is None:
         return nullcontext()
-    original_fleet_of = workers.fleet_of
-    return mock.patch.object(workers, "fleet_of", lambda config: wrap_fleet(original_fleet_of(config)))
+    original_make_fleet = workers.make_fleet
+    return mock.patch.object(workers, "make_fleet", lambda config: wrap_fleet(original_make_fleet(config)))
 
 
 def with_fleet(config: RunConfig, fleet: str, num_workers: int) -> RunConfig:

@@ -199,12 +199,12 @@ class SimulatedFleet:
 
 
 def simulated_workers(**options):
-    original_fleet_of = workers.fleet_of
+    original_make_fleet = workers.make_fleet
 
-    def fleet_of(config):
+    def make_fleet(config):
         if config.scale.fleet != "processes":
-            return original_fleet_of(config)
+            return original_make_fleet(config)
         settings = config.model_dump(mode="json")
         return SimulatedFleet(settings, config.scale.count, config.seed, **options)
 
-    return mock.patch.object(workers, "fleet_of", fleet_of)
+    return mock.patch.object(workers, "make_fleet", make_fleet)

@@ -270,16 +270,16 @@ def test_weight_files_are_shared_once_and_damaged_ones_never(tmp_path, monkeypat
         Path(path).write_bytes(content)
     Path(files[first_digest]).write_bytes(b"torn")
     request = {first_digest: files[first_digest]}
-    assert driver._contents(request) == {first_digest: b"torn"} and not shared_contents
+    assert driver._read_contents(request) == {first_digest: b"torn"} and not shared_contents
     Path(files[first_digest]).write_bytes(contents[0])
     assert (
-        driver._contents(request) == driver._contents(request) == {first_digest: ("shared", contents[0])}
+        driver._read_contents(request) == driver._contents(request) == {first_digest: ("shared", contents[0])}
         and shared_contents == contents[:1]
     )
     for digest in list(files)[1:]:
-        driver._contents({digest: files[digest]})
+        driver._read_contents({digest: files[digest]})
     assert shared_contents == contents
-    driver._contents(request)
+    driver._read_contents(request)
     assert shared_contents == [*contents, contents[0]]  # the oldest was dropped and is shared again
 
 

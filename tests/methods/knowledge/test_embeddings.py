@@ -66,7 +66,7 @@ def test_a_text_longer_than_the_context_is_truncated_at_its_end(monkeypatch):
     def tokenizer(text, **options):
         return {"input_ids": torch.tensor([[ord(letter) for letter in text]])}
 
-    monkeypatch.setattr(load, "_load_frozen", lambda name: (Network(), tokenizer))
+    monkeypatch.setattr(load, "_load_frozen_network", lambda name: (Network(), tokenizer))
     assert load.text_states("held back", -1, "abcz") == [98.0]
 
 

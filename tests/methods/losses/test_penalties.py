@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Credit
 from sparring.engine.local import LocalEngine
 from sparring.league.seating import step_specs
-from sparring.learn.pack import LegalReplies, legal_replies, magnet
+from sparring.learn.pack import LegalReplies, legal_replies, make_magnet
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.methods.features.entropy import entropy
@@ -123,7 +123,7 @@ def next_tokens(ids, *legal):
 
 def divergences(distributions, logits):
     logprobs = torch.tensor(logits, dtype=torch.float64).log_softmax(-1)
-    return magnet(distributions).divergences(logprobs, torch.arange(len(logits)))
+    return make_magnet(distributions).divergences(logprobs, torch.arange(len(logits)))
 
 
 def test_next_token_probabilities_are_those_of_a_uniform_legal_reply():
@@ -163,7 +163,7 @@ def test_the_forward_gradient_is_the_policy_less_the_magnet_and_does_not_vanish(
     logits = torch.tensor(
         [[50.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True
     )  # the second token has probability almost 0
-    values = magnet([((0, 0.5), (1, 0.5))]).divergences(logits.log_softmax(-1), torch.tensor([0]))
+    values = make_magnet([((0, 0.5), (1, 0.5))]).divergences(logits.log_softmax(-1), torch.tensor([0]))
     (gradient,) = torch.autograd.grad(values["forward"].sum(), logits, retain_graph=True)
     assert gradient[0].tolist() == pytest.approx([0.5, -0.5, 0.0], abs=1e-12)
     (gradient,) = torch.autograd.grad(values["reverse"].sum(), logits)

@@ -169,7 +169,7 @@ def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
     torn += [1, 1]
     sampler.refresh()
     with pytest.raises(
-        RunError, match=r"stops: replica 0 refuses weights: WeightFileError: .*has other content than was written"
+        RunError, match=r"stops: replica 0 refuses weights: WeightFileError: .*differs from what was written"
     ):
         sample(sampler, make_requests(), PARAMS, STOP)
     torn.clear()
@@ -246,7 +246,7 @@ def test_options_that_vllm_does_not_support_are_refused_by_name(monkeypatch, tmp
     with pytest.raises(ConfigError, match=r"SPARRING_VLLM_PYTHON names .*none. Run make vllm"):
         vllm(small_model())
     monkeypatch.delenv("SPARRING_VLLM_PYTHON")
-    monkeypatch.setattr(replicas, "CHECKOUT", tmp_path / "bin")
+    monkeypatch.setattr(replicas, "DEFAULT_PYTHON", tmp_path / "bin")
     with pytest.raises(ConfigError, match=r"there is no .*bin. Run make vllm"):
         vllm(small_model())
 

@@ -1,14 +1,14 @@
 """Data parallelism: several learners with equal weights share the work of every minibatch.
 
 Each learner computes its part (its *leaves*) of a minibatch. Rank 0 is the training process, and
-only it writes checkpoints. The others are processes of this machine, each with the run's number of
-threads, and with one GPU each if the run uses GPUs (``gpu_placement.py``). Rank 0 sends them the
+only it writes checkpoints. The others are processes of this machine. Each has the run's number of
+threads, and one GPU if the run uses GPUs (``gpu_placement.py``). Rank 0 sends them the
 episodes and advantages of a step, and all ranks sum their gradients (``learn/gradient_step.py``,
 ``engine/ranks/messages.py``). With ``threads: 1`` the exact numbers of a run depend on
 ``learner.leaves``, but not on ``learner.ranks``.
 
-If a learner ends, the run ends with an error; the run resumes from its last checkpoint, with any
-number of learners.
+If a learner ends, the run ends with an error. The run can be resumed from its last checkpoint,
+with any number of learners.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sparring.config import RunConfig
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import RunError, SparringError
 from sparring.core.files import disk_errors
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.core.records import Credit
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
@@ -71,14 +71,14 @@ class RankZero:
         self.num_ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[PythonProcess] = []
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._paused: set[int] = set()  # ranks of paused learners for which a warning was logged
+        self._reported_ranks: set[int] = set()  # paused learners for which a warning was logged
         self._messages: dict[int, list[bytes | None]] = {}  # messages by rank; None: it has ended
         self._current_policy: Policy | None = None  # the policy that is being updated
         self._sent_versions: dict[str, int] = {}  # version of each policy at the other learners
         self._sums: GradientSums | None = None
         self._other_ranks = range(1, self.num_ranks)  # ranks of the processes
         self._environment: dict[str, str] = {}  # variables of the processes
-        self._gpus: tuple[int, ...] = ()  # one for each learner; empty: on the CPU
+        self._gpus: tuple[int, ...] = ()  # the GPU of each learner; empty: learners are on the CPU
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed run
 
     def serve(self, policies: Iterable[Policy]) -> None:
@@ -113,7 +113,7 @@ class RankZero:
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._close_after(error) from error
-        except BaseException:  # an interrupt would leave the others in the middle of an update
+        except BaseException:  # after an interrupt the others are in the middle of an update
             self.close()
             raise
         finally:
@@ -175,7 +175,7 @@ class RankZero:
         environment = {**threads, **self._environment}
         for rank in self._other_ranks:
             first_message = json.dumps({**settings, "rank": rank}).encode()
-            variables = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            variables = gpu_variables([self._gpus[rank]], "learner.gpus") if self._gpus else {}
             child = PythonProcess(
                 *(rank, first_message, self._mailbox),
                 module=self.module,
@@ -200,7 +200,7 @@ class RankZero:
         paused_pids = {
             child.number: child.process.pid for child in self._children if child.is_stopped()
         }
-        for rank in sorted(paused_pids.keys() - self._paused):
+        for rank in sorted(paused_pids.keys() - self._reported_ranks):
             log.warning(
                 "Learner %d is paused by a signal; the run waits at most %.0f minutes for it. "
                 "`kill -CONT %d` continues it; a second interrupt ends the run.",
@@ -208,7 +208,7 @@ class RankZero:
                 TIMEOUT_SECONDS / 60,
                 paused_pids[rank],
             )
-        self._paused = set(paused_pids)
+        self._reported_ranks = set(paused_pids)
 
     def _send_policy(self, policy: Policy) -> None:
         if self._sent_versions.get(policy.name) == policy.model.version:
@@ -246,12 +246,12 @@ class RankZero:
         """Return (header, payload) of a learner's next message; LostError if another has ended."""
         deadline = time.monotonic() + seconds
         while not self._messages.get(child.number):
-            remaining = max(deadline - time.monotonic(), 0.001)
+            seconds_left = max(deadline - time.monotonic(), 0.001)
             try:
-                sender, message = self._mailbox.get(timeout=min(remaining, CHECK_SECONDS))
+                sender, message = self._mailbox.get(timeout=min(seconds_left, CHECK_SECONDS))
             except queue.Empty:
                 self._warn_about_paused()
-                if remaining > CHECK_SECONDS:
+                if seconds_left > CHECK_SECONDS:
                     continue
                 raise LostError(
                     f"learner {child.number} has not answered in {seconds:.0f} s"
@@ -294,7 +294,7 @@ class RankZero:
 
 
 def read_means(header: Mapping[str, Any], payload: bytes) -> list[Means]:
-    """Return the figures in a learner's message, whose header has their lengths in bytes."""
+    """Return the means in a learner's message, whose header has their lengths in bytes."""
     ends = itertools.accumulate(header["parts"], initial=0)
     return [Means.from_bytes(payload[begin:end]) for begin, end in itertools.pairwise(ends)]
 
@@ -304,7 +304,7 @@ def make_learn_message(batch: Batch, credit: Credit, step: int, progress: float)
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
         arrays["value_targets"] = credit.value_targets
-    trained = batch.trained(credit)
-    if trained is not None:
-        arrays["trained"] = trained.astype(np.float64)
+    is_trained = batch.trained(credit)
+    if is_trained is not None:
+        arrays["trained"] = is_trained.astype(np.float64)
     return LearnMessage(batch.policy, step, progress, arrays, list(batch.episodes))

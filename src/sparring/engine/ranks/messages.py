@@ -1,9 +1,9 @@
 """Messages between the learners of a run: batches to learn from, and sums of gradients.
 
-A ``LearnMessage`` begins with a line of JSON. The arrays named there follow in float64, then the
-episodes in the store's columns. Sums travel by torch's gloo: the learners find each other
-through a file, and listen only on the loopback interface. Torch's default process group stays free
-for the caller of Sparring.
+A ``LearnMessage`` begins with a line of JSON. The arrays that it names follow in float64,
+then the episodes in the store's columns. Sums travel by torch's gloo: the learners find each other
+through a file, and listen only on the loopback interface. Torch's default process group is not
+used, so the caller of Sparring may use it.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class LearnMessage(NamedTuple):
         return cls(policy, step, progress, arrays, episodes)
 
 
-dist: Any = torch.distributed  # untyped
+dist: Any = torch.distributed  # the module has no types
 LOOPBACK = "127.0.0.1"
-TIMEOUT_SECONDS = 1800.0  # how long a learner waits for another one
-CHECK_SECONDS = 1.0  # seconds between checks that the other learners run
+TIMEOUT_SECONDS = 1800.0  # longest time for which a learner waits for another one
+CHECK_SECONDS = 1.0  # time between two checks that the other learners run
 Result = TypeVar("Result")
 
 
@@ -74,7 +74,7 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        reason: the reason; file names and advice in torch's errors are dropped.
+        reason: the reason, or torch's error, whose file names and advice are dropped.
     """
 
     def __init__(self, reason: object) -> None:
@@ -91,7 +91,7 @@ class GradientSums:
     Args:
         rank: rank of this learner, from 0.
         num_ranks: number of learners, a power of 2.
-        store: the file through which the learners find each other; new for each group of learners.
+        store: the file through which the learners find each other; each group has a new file.
 
     Raises:
         LostError: the learners have not found each other.
@@ -112,8 +112,8 @@ class GradientSums:
     def sum_over_ranks(self, leaf_sum: Tensor) -> Tensor:
         """Return the sum of a tensor over all learners, added along a binary tree.
 
-        At each level two partners exchange the sums of their subtrees. Both get the same sum, as
-        a + b = b + a exactly. After the last level all learners have the same sum.
+        At each level two partners exchange the sums of their subtrees. Both get exactly the same
+        sum, because a + b = b + a. After the last level all learners have the same sum.
 
         Args:
             leaf_sum: the sum over this learner's leaves, 1-D.
@@ -141,8 +141,8 @@ def run_in_thread(work: Callable[[], Result], check: Callable[[], None]) -> Resu
     process ended before it connected.
 
     Args:
-        work: the call.
-        check: called once a second; if it raises, the call is abandoned.
+        work: the function to call.
+        check: function that is called once a second; if it raises, the call is abandoned.
     """
     future: Future[Result] = Future()
 

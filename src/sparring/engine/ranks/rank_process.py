@@ -1,7 +1,8 @@
 """A further learner of a run: a process that computes its leaves (parts) of every minibatch.
 
 A learner that ends can be replaced without loss. Rank 0 sends a policy's weights and optimiser
-(``take``) before a learner's first update, and again if anything but an update has changed them.
+(``take``) before a learner's first update, and again if something other than an update has changed
+them.
 Then rank 0 sends the batch (``learn``, see ``messages.py``).
 """
 
@@ -24,7 +25,7 @@ from sparring.learn.weight_files import fingerprint
 
 
 class FurtherLearner:
-    """A learner of a run in a process of its own; the training process has rank 0.
+    """A learner of a run in a separate process; the training process has rank 0.
 
     Args:
         settings: the first message that the training process sends.
@@ -54,11 +55,11 @@ class FurtherLearner:
         return self._sums.sum_over_ranks(total)
 
     def collect_means(self, means: Means) -> None:
-        """Store the figures of this learner, which rank 0 collects; see ``RankGroup``."""
+        """Store the means of this learner, which rank 0 collects; see ``RankGroup``."""
         self.leaf_means = list(means.parts)
 
     def answer(self, message: bytes) -> bytes:
-        """Carry out a message, and return the answer; b"" for ``take``.
+        """Carry out a message, and return the answer, which is b"" for ``take``.
 
         Raises:
             SparringError: learning failed.
@@ -80,12 +81,12 @@ class FurtherLearner:
 def learn(policy: Policy, message: LearnMessage) -> None:
     """Update a learner's copy of a policy."""
     pack, turns = policy.pack_episodes(message.episodes)
-    trained = message.arrays.get("trained")
+    is_trained = message.arrays.get("trained")
     policy.update(
         pack,
         message.arrays["advantages"],
         message.arrays.get("value_targets"),
-        trained=None if trained is None else trained > 0.0,
+        trained=None if is_trained is None else is_trained > 0.0,
         turns=turns,
         step=message.step,
         progress=message.progress,

@@ -33,7 +33,7 @@ from sparring.learn.split import (
 from sparring.learn.weight_files import parameters_of, update_reference
 from sparring.models.language_model import LanguageModel
 
-# words in torch's errors of lost connections
+# words that occur in torch's errors about lost connections
 CONNECTION_WORDS = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")
 
 
@@ -48,8 +48,8 @@ class ShardedLearner(FurtherLearner):
         """
         dist: Any = torch.distributed
         store = dist.FileStore(str(self._store), self.num_ranks)
-        trained = {name: self.engine.policies[name].trained for name in self.engine.learners}
-        device_types = {learner.model.device.type for learner in trained.values()}
+        learners = [self.engine.policies[name].trained for name in self.engine.learners]
+        device_types = {learner.model.device.type for learner in learners}
         try:
             dist.init_process_group(
                 "gloo" if device_types == {"cpu"} else "cpu:gloo,cuda:nccl",
@@ -62,14 +62,14 @@ class ShardedLearner(FurtherLearner):
             meshes = {name: init_device_mesh(name, shape) for name in sorted(device_types)}
         except RuntimeError as error:
             raise LostError(error) from error
-        self._figures: list[bytes] = []
+        self._means: list[bytes] = []
         each_pass = self.engine.config.learner.gradient_sync == "pass"
-        for learner in trained.values():
+        for learner in learners:
             split_learner(learner, meshes[learner.model.device.type], self, each_pass=each_pass)
 
     def collect_means(self, means: Means) -> None:
-        """Keep this learner's figures, which the training process collects; see ``RankGroup``."""
-        self._figures = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
+        """Store this learner's means, which the training process collects; see ``RankGroup``."""
+        self._means = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
 
     def answer(self, message: bytes) -> bytes:
         """Carry out a message, and return the answer.
@@ -108,15 +108,15 @@ class ShardedLearner(FurtherLearner):
         if command == "imitate":
             return json.dumps({"loss": policy.imitate(message.episodes)}).encode() + b"\n"
         learn(policy, message)
-        header = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
-        return b"".join([header, b"\n", *self._figures])
+        header = json.dumps({"parts": [len(part) for part in self._means]}).encode()
+        return b"".join([header, b"\n", *self._means])
 
     def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
         load_rows = partial(load_weight_rows, rank=self.rank, ranks=self.num_ranks)
         load_rows(policy.model, folder / policy.file_name("model"))
         policy.model.version = version
-        for saved in policy.saved_snapshots:
-            load_rows(saved.model, folder / policy.file_name(saved.purpose))
+        for snapshot in policy.saved_snapshots:
+            load_rows(snapshot.model, folder / policy.file_name(snapshot.purpose))
         load_optimizer_rows(
             policy.trained, folder / policy.file_name("optimizer"), self.rank, self.num_ranks
         )
@@ -135,11 +135,11 @@ class ShardedLearner(FurtherLearner):
     def _save_moments(self, learner: Learner, path: str) -> None:
         moments = whole_moments(learner)
         state = learner.optimizer.state
-        fields_of = [state.get(parameter, {}) for parameter in parameters_of(learner.optimizer)]
+        parameters = parameters_of(learner.optimizer)
         shapes = {
             f"{index}.{key}": (value.dtype, tuple(value.shape))
-            for index, fields in enumerate(fields_of)
-            for key, value in fields.items()
+            for index, parameter in enumerate(parameters)
+            for key, value in state.get(parameter, {}).items()
         }
         save_streamed(moments, shapes, self._path_if_first(path), "The optimiser's")
 

@@ -1,9 +1,9 @@
 """Several learners of a run that split weights, gradients and optimiser among them.
 
 Each learner is a process of this machine (``shard_process.py``), learner 0 included, on the CPU or
-on a GPU. The training process plays, so it holds complete weights (on learner 0's GPU, if there are
-GPUs), but no gradients and no optimiser. After an update the weights are gathered in a file of the
-run folder, one tensor at a time, and the training process reads the file.
+on a GPU. The training process plays, and therefore holds complete weights (on learner 0's GPU, if
+there are GPUs), but no gradients and no optimiser. After an update the weights are gathered in a
+file of the run folder, one tensor at a time, and the training process reads the file.
 
 Checkpoints are those of a run with one learner, so a run may resume with any number of learners,
 split or not. Torch's distributed checkpoints would need a file per learner and a pickle as index,
@@ -41,8 +41,8 @@ from sparring.learn.weight_files import check_optimizer, save_optimizer, save_we
 from sparring.models.language_model import LanguageModel
 
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # interface on which gloo and nccl listen
-# gathered weights are allocated and freed often; the C library returns freed blocks above this
-# size to the system at once, so that memory does not fragment
+# Gathered weights are allocated and freed often. The C library returns freed blocks above this size
+# to the system at once, so that memory does not fragment.
 MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gathered weights
 
@@ -58,9 +58,9 @@ class ShardedRanks(RankZero):
         names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
         self._environment = {**dict.fromkeys(names, LOOPBACK), **MALLOC_SETTINGS}
         self._policies: dict[str, Policy] = {}
-        # by policy: the version of its weights and the file of its optimiser, until they are sent
+        # policy -> (version of its weights, file of its optimiser's state), until they are sent
         self._states: dict[str, tuple[int, Path]] = {}
-        self._lost_versions: dict[str, int] = {}  # by policy: its version when its state was lost
+        self._lost_versions: dict[str, int] = {}  # policy -> its version when its state was lost
 
     def serve(self, policies: Iterable[Policy]) -> None:
         """Take over the optimisers of these policies.
@@ -92,14 +92,14 @@ class ShardedRanks(RankZero):
             return policy.learn(batch, credit, step=step, progress=progress)
         message = make_learn_message(batch, credit, step, progress).to_bytes()
         answers = self._learn_on_all(policy, message)
-        figures = [read_means(*answer) for answer in answers]
-        total = figures[0][0]  # figures that belong to no leaf are equal at all learners
-        by_leaf = zip(*(leaves for _, *leaves in figures), strict=True)
+        means_of_ranks = [read_means(*answer) for answer in answers]
+        total = means_of_ranks[0][0]  # means that belong to no leaf are equal at all learners
+        by_leaf = zip(*(leaves for _, *leaves in means_of_ranks), strict=True)
         total.parts = [leaf for leaves in by_leaf for leaf in leaves]  # in the order of the leaves
         return {**total.result(), "learning_rate": policy.trained.learning_rate(progress)}
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step; see ``Policy.imitate``.
+        """Make one supervised update; see ``Policy.imitate``.
 
         Raises:
             RunError: a learner has ended, or the disk is full.
@@ -112,13 +112,13 @@ class ShardedRanks(RankZero):
     def set_reference(self, policy: str) -> None:
         """Make a policy's current weights its reference.
 
-        If the learners have other weights, the next update sends them these and the reference.
+        If the learners have other weights, the next update sends the weights and the reference.
 
         Raises:
             RunError: a learner has ended.
         """
         if self._sent_versions.get(policy) == self._policies[policy].model.version:
-            with self._ended_by_errors():
+            with self._close_on_error():
                 self._ask({"refer": [policy]})
 
     def save(self, policy: str, path: Path) -> None:
@@ -131,7 +131,7 @@ class ShardedRanks(RankZero):
         """
         owner = self._policies[policy]
         if self._sent_versions.get(policy) == owner.model.version:
-            with self._ended_by_errors():
+            with self._close_on_error():
                 self._ask({"moments": [policy, str(path)]})
             return
         self._write_state(owner, path)
@@ -147,10 +147,10 @@ class ShardedRanks(RankZero):
         check_optimizer(owner.trained.optimizer, path)
         with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            linked = self._folder / f"kept-{policy}.safetensors"
-            linked.unlink(missing_ok=True)
-        link_or_copy(path, linked)
-        self._states[policy] = owner.model.version, linked
+            state_file = self._folder / f"kept-{policy}.safetensors"
+            state_file.unlink(missing_ok=True)
+        link_or_copy(path, state_file)
+        self._states[policy] = owner.model.version, state_file
         self._lost_versions.pop(policy, None)
 
     def close(self) -> None:
@@ -159,21 +159,21 @@ class ShardedRanks(RankZero):
         super().close()
 
     def _write_state(self, policy: Policy, path: Path) -> None:
-        version, linked = self._states.get(policy.name, (None, path))
+        version, state_file = self._states.get(policy.name, (None, path))
         is_current = version == policy.model.version
         is_lost = self._lost_versions.get(policy.name) == policy.model.version
-        if is_lost or (is_current and not linked.exists()):
+        if is_lost or (is_current and not state_file.exists()):
             raise RunError(
                 f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
                 "ended. Resume from the last checkpoint with --resume."
             )
         if is_current:
-            link_or_copy(linked, path)
+            link_or_copy(state_file, path)
         else:
             save_optimizer(policy.trained.optimizer, path)  # no update yet
 
     def _learn_on_all(self, policy: Policy, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
-        with self._ended_by_errors():
+        with self._close_on_error():
             self._start()
             self._send_policy(policy)
             answers = self._request_all(message)
@@ -193,8 +193,8 @@ class ShardedRanks(RankZero):
             folder = Path(tempfile.mkdtemp(prefix=STATE_PREFIX, dir=self._folder))
             self._write_state(policy, folder / policy.file_name("optimizer"))
             save_weights(policy.model, folder / policy.file_name("model"))
-            for saved in policy.saved_snapshots:
-                saved.save(folder / policy.file_name(saved.purpose))
+            for snapshot in policy.saved_snapshots:
+                snapshot.save(folder / policy.file_name(snapshot.purpose))
         self._ask({"take": [policy.name, str(folder), policy.model.version]})
         shutil.rmtree(folder, ignore_errors=True)
         self._states.pop(policy.name, (0, folder))[1].unlink(missing_ok=True)
@@ -207,10 +207,10 @@ class ShardedRanks(RankZero):
         return [self._read_message(child, TIMEOUT_SECONDS) for child in self._children]
 
     def _connect(self) -> None:
-        """Do nothing, as the learners connect without the training process."""
+        """Do nothing, because the learners connect without the training process."""
 
     @contextlib.contextmanager
-    def _ended_by_errors(self) -> Iterator[None]:
+    def _close_on_error(self) -> Iterator[None]:
         try:
             yield
         except LostError as error:

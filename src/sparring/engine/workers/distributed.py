@@ -15,7 +15,7 @@ Timing, in timing.jsonl:
     resent_units            units that were played again after the loss of their worker
     timed_out_units         units whose worker had not answered in scale.timeout
     duplicate_units         answers to units that another worker had answered before
-    refused_weights         files of weights that a worker found damaged, and that were rewritten
+    refused_weights         files of weights that a worker found damaged; they were rewritten
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ from sparring.engine.workers.worker_weights import PublishedWeights, WorkerWeigh
 from sparring.play.rollout import Rollout, RolloutCounts, StartedRollout
 from sparring.play.spec import EpisodeSpec
 
-IN_PROCESS = "scale.workers=0 scale.fleet=here"  # errors show in the training process
-IN_PROCESS_PINNED = f"scale.order=pinned {IN_PROCESS}"  # for a run in fresh order
+# options with which errors are raised in the training process, and those for a run in fresh order
+IN_PROCESS = "scale.workers=0 scale.fleet=here"
+IN_PROCESS_PINNED = f"scale.order=pinned {IN_PROCESS}"
 
 
 def unplayable_error(reason: str, unit: WorkUnit | None, run: Path, steps: int) -> RolloutError:
@@ -101,7 +102,7 @@ class DistributedRollouts:
 
     Args:
         players: players of the training process, with the current weights.
-        fleet: starts the workers and talks to them.
+        fleet: the fleet that starts the workers and exchanges messages with them.
         folder: folder for the workers' weights.
     """
 
@@ -122,7 +123,7 @@ class DistributedRollouts:
         self._rollouts: dict[int, Rollout] = {}
         self._weights = WorkerWeights(self.published)
         self._previous_totals, self._utilisation = dict[str, float](), UtilisationMeter()
-        self._changed = threading.Condition()  # guards all attributes except the fleet
+        self._changed = threading.Condition()  # guards all attributes except ``_fleet``
         self._error: BaseException | None = None
         self._closed = False
         self._execute(self._scheduler.tick(fleet.now()))
@@ -140,7 +141,7 @@ class DistributedRollouts:
 
         Args:
             specs: the episodes.
-            judging: judges replies; see ``Players.play``.
+            judging: the judges of replies; see ``Players.play``.
             pinned: weights of the episodes, from ``published``; None: the current weights.
 
         Raises:
@@ -160,7 +161,7 @@ class DistributedRollouts:
             for index, unit_specs in enumerate(specs_of_units, start=first_index)
         ]
         with self._changed:
-            self._check()
+            self._raise_error()
             new_units = {next(self._numbers): unit for unit in units}
             self._open |= new_units
             self._execute(self._scheduler.issued(new_units, self._fleet.now()))
@@ -189,7 +190,7 @@ class DistributedRollouts:
         return Rollout([episode for rollout in rollouts for episode in rollout.episodes], counts)
 
     def _wait_for_change(self) -> None:
-        self._check()
+        self._raise_error()
         while self._weights.refusing_workers:
             self._execute(self._rewrite_refused(self._weights.refusing_workers.pop()))
         if self._fleet.has_processes:
@@ -216,11 +217,12 @@ class DistributedRollouts:
             total |= {"refused_weights": self._weights.num_rewritten}
             previous, self._previous_totals = self._previous_totals, total
             change = {name: value - previous.get(name, 0.0) for name, value in total.items()}
-        available, busy_seconds = change.pop("clock") * self._scheduler.workers, change.pop("busy")
-        idle = max(1 - busy_seconds / available, 0.0) if available and previous else 0.0
-        return {"workers": float(num_ready), "workers_idle": idle, **change, **utilisation}
+        worker_seconds = change.pop("clock") * self._scheduler.workers
+        busy_share = change.pop("busy") / worker_seconds if worker_seconds else 1.0
+        idle_share = max(1 - busy_share, 0.0) if previous else 0.0
+        return {"workers": float(num_ready), "workers_idle": idle_share, **change, **utilisation}
 
-    def _check(self) -> None:
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
 
@@ -245,7 +247,7 @@ class DistributedRollouts:
                 return
             now = self._fleet.now()  # one time for all messages: no worker restarts between two
             for worker_message in messages:
-                self._execute(self._handle(worker_message, now))
+                self._execute(self._handle_message(worker_message, now))
             self._execute(self._scheduler.tick(self._fleet.now()))
             self._changed.notify_all()
 
@@ -271,9 +273,9 @@ class DistributedRollouts:
     def _record_loss(self, units: Sequence[int]) -> None:
         """Record the units of a lost worker; a subclass may count them."""
 
-    def _handle(self, worker_message: WorkerMessage, now: float) -> Sequence[Command]:
+    def _handle_message(self, worker_message: WorkerMessage, now: float) -> Sequence[Command]:
         worker, message = worker_message
-        if worker not in self._weights:
+        if not self._weights.is_running(worker):
             return []  # the worker was ended before its message arrived
         if message is None:
             log.warning("Worker %d has ended; its units are played again.", worker)

@@ -4,12 +4,12 @@ Episodes are issued in units of whole groups, arrive in any order, and are learn
 arrival. At any time each issued episode has one of four states:
 
     open        being played, or finished and not learned from yet
-    learned     a step took it to learn from
+    learned     a step learns from it
     withheld    too stale when a step took it, so that no step learns from it
     lost        its worker was lost, its group failed, or the training process was killed
 
-Open episodes are limited to those of a few steps, so that few are too stale on arrival. This module
-has no clock, workers or episodes; a group is only a number of episodes.
+Only the episodes of a few steps are open at a time, so that few are too stale on arrival. This
+module has no clock, workers or episodes; a group is only a number of episodes.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: number of episodes issued before the kill; episodes that this budget does not
-                count are lost too.
+            issued: number of episodes issued before the kill. If this budget does not count all of
+                them, the others are lost too.
         """
-        unrecorded = max(issued - self.issued, 0)
+        num_unrecorded = max(issued - self.issued, 0)
         return EpisodeBudget(
-            issued=self.issued + unrecorded,
+            issued=self.issued + num_unrecorded,
             learned=self.learned,
             withheld=self.withheld,
-            lost=self.lost + self.open + unrecorded,
+            lost=self.lost + self.open + num_unrecorded,
         )
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the issued episodes equal the sum over the states."""
+        """Whether the number of issued episodes equals the sum over the states."""
         return self.issued == self.learned + self.withheld + self.lost + self.open
 
 
@@ -82,8 +82,8 @@ class Admission:
         self._closed = {name: getattr(budget, name) for name in CLOSED_STATES}
         self._num_learned = 0  # number of steps that were learned from
         self._num_taken = 0  # number of episodes that the current step took
-        self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
-        self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
+        self._playing: dict[int, dict[int, int]] = {}  # unit -> group -> number of episodes
+        self._arrived: dict[int, int] = {}  # group -> number of episodes, in order of arrival
 
     @property
     def budget(self) -> EpisodeBudget:
@@ -115,8 +115,8 @@ class Admission:
     def num_issuable(self) -> int:
         """Number of episodes that may be issued now.
 
-        Open episodes and those that the step has taken fill at most ``lag`` + 1 steps, and at most
-        the remaining steps of the run.
+        The open episodes and the episodes that the step has taken are at most those of ``lag`` + 1
+        steps, and at most those of the remaining steps of the run.
         """
         steps = min(self._lag + 1, self._steps - self._num_learned)
         return max(
@@ -144,15 +144,15 @@ class Admission:
 
         If the unit is not open, nothing changes.
         """
-        issued = self._playing.pop(unit, None)
-        if issued is None:
+        issued_groups = self._playing.pop(unit, None)
+        if issued_groups is None:
             return
-        complete = {group: issued[group] for group in groups if groups[group] == issued.get(group)}
-        self._arrived |= complete
-        self._closed["lost"] += sum(issued.values()) - sum(complete.values())
+        complete_groups = {g: count for g, count in groups.items() if count == issued_groups.get(g)}
+        self._arrived |= complete_groups
+        self._closed["lost"] += sum(issued_groups.values()) - sum(complete_groups.values())
 
-    def take_group(self, group: int, *, too_stale: bool) -> None:
+    def take_group(self, group: int, *, is_too_stale: bool) -> None:
         """Record that a step takes a group, to learn from it or to withhold it as too stale."""
         num_episodes = self._arrived.pop(group)
-        self._closed["withheld" if too_stale else "learned"] += num_episodes
-        self._num_taken += 0 if too_stale else num_episodes
+        self._closed["withheld" if is_too_stale else "learned"] += num_episodes
+        self._num_taken += 0 if is_too_stale else num_episodes

@@ -1,4 +1,4 @@
-"""Rollouts on workers in fresh order: played with the newest weights, returned as they arrive.
+"""Rollouts on workers in fresh order: units have the newest weights, and return as they finish.
 
 A unit gets the newest weights when it is sent. If newer weights are published while it is played,
 its worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can
@@ -28,7 +28,7 @@ class UnitOutcomes(NamedTuple):
     """The outcomes of units since the last call.
 
     Args:
-        lost: units whose worker was lost, once per loss; they are played again.
+        lost: units whose worker was lost, once for each loss; they are played again.
         answered: finished units with their rollouts, in order of arrival. The losses of a unit are
             reported before its answer.
     """
@@ -46,7 +46,7 @@ class FreshWorkers(DistributedRollouts):
     Args:
         players: as for ``DistributedRollouts``.
         fleet: as for ``DistributedRollouts``.
-        folder: as for ``DistributedRollouts``; in the run folder.
+        folder: as for ``DistributedRollouts``; a subfolder of the run folder.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
@@ -72,11 +72,11 @@ class FreshWorkers(DistributedRollouts):
         with self._changed:
             previous, self._newest_files = self._newest_files, self.published.files(pinned)
             units = [unit for unit in self._open.values() if unit.is_fresh]
-        needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        used_keys = {(file.player, file.version) for unit in units for file in unit.weights}
         for pin in self._pins:
-            if not needed & set(pin):
+            if not used_keys & set(pin):
                 self.published.release(pin)
-        self._pins = [pin for pin in self._pins if needed & set(pin)] + [pinned]
+        self._pins = [pin for pin in self._pins if used_keys & set(pin)] + [pinned]
         if previous != self._newest_files:
             self._fleet.tell(weights_message(self._newest_files))
 
@@ -95,13 +95,13 @@ class FreshWorkers(DistributedRollouts):
         """
         snapshots = self.published.files(past)
         with self._changed:
-            self._check()
+            self._raise_error()
             self._record_issued(sum(map(len, specs_of_units)))
             numbers = [next(self._numbers) for _ in specs_of_units]
             for number, specs in zip(numbers, specs_of_units, strict=True):
                 named_specs = tuple(self.with_named_policies(specs))
                 self._open[number] = WorkUnit(named_specs, snapshots, progress, is_fresh=True)
-                self._snapshots_of[number] = self.published.keep(past)
+                self._snapshots_of[number] = self.published.pin_existing(past)
             self._execute(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
 
@@ -117,7 +117,7 @@ class FreshWorkers(DistributedRollouts):
         with self._changed:
             while wait and not (self._lost_units or self._answered_units()):
                 self._wait_for_change()
-            self._check()
+            self._raise_error()
             lost_units, self._lost_units = self._lost_units, []
             answered = [(number, self._rollouts.pop(number)) for number in self._answered_units()]
         for number, _ in answered:
@@ -125,7 +125,7 @@ class FreshWorkers(DistributedRollouts):
         return UnitOutcomes(lost_units, answered)
 
     def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named; see ``Players.with_named_policies``."""
+        """Return specs with named policies; see ``Players.with_named_policies``."""
         return self._players.with_named_policies(specs)
 
     def _answered_units(self) -> list[int]:
@@ -136,9 +136,9 @@ class FreshWorkers(DistributedRollouts):
         unit = self._open[number]
         if not unit.is_fresh:
             return unit
-        past = (weights for weights in unit.weights if ref(weights.player).step is not None)
-        self._open[number] = updated = unit._replace(weights=(*self._newest_files, *past))
-        return updated
+        snapshots = (file for file in unit.weights if ref(file.player).step is not None)
+        self._open[number] = unit._replace(weights=(*self._newest_files, *snapshots))
+        return self._open[number]
 
     def _record_loss(self, units: Sequence[int]) -> None:
         lost_units = [unit for unit in units if unit in self._open and unit in self._snapshots_of]
@@ -147,7 +147,7 @@ class FreshWorkers(DistributedRollouts):
         self._lost_units += lost_units
 
     def _record_issued(self, num_episodes: int) -> None:
-        """Write the number of issued episodes to disk, which survives a kill."""
+        """Count issued episodes, also in a file that survives a kill."""
         self._issued += num_episodes
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED_FILE, {"issued": self._issued})

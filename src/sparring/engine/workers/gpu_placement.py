@@ -1,4 +1,4 @@
-"""The GPUs of each learner and worker, and the configuration that each of them runs with.
+"""The GPUs of each learner and worker, and the configuration with which each of them runs.
 
 Each process sees only its own GPUs, numbered from 0 (``core/process.py``); the first is ``cuda``.
 """
@@ -23,14 +23,14 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
         key: the configuration key that names them.
 
     Raises:
-        ConfigError: the machine lacks one of them.
+        ConfigError: the machine lacks one of these GPUs.
     """
     num_gpus = torch.cuda.device_count()
-    missing = [gpu for gpu in gpus if gpu >= num_gpus]
-    if missing:
+    missing_gpus = [gpu for gpu in gpus if gpu >= num_gpus]
+    if missing_gpus:
         range_text = f", numbered 0 to {num_gpus - 1}" if num_gpus else ""
         raise ConfigError(
-            f"{key} needs GPU {missing[0]}, but torch sees {num_gpus} GPUs on this machine"
+            f"{key} needs GPU {missing_gpus[0]}, but torch sees {num_gpus} GPUs on this machine"
             f"{range_text}. Write other numbers, or fewer (learner.ranks, scale.workers)."
         )
 
@@ -63,10 +63,10 @@ def learner_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worker_settings(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
-    """Return the configuration of a worker that sees its own GPUs; without GPUs that of the run.
+    """Return the configuration of a worker that sees its own GPUs; without GPUs, the run's.
 
     Replicas of vLLM, if there are any, take one GPU each. The worker's models then stay in CPU
-    memory, as the worker only forwards their weights.
+    memory, because the worker only forwards their weights.
 
     Args:
         settings: the run's configuration, as values of JSON.
@@ -94,7 +94,7 @@ def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]
         if is_auto or section["model"]["device"].startswith(CUDA):
             section["model"]["device"] = device
     config["learner"] = {key: value for key, value in config["learner"].items() if key != "gpus"}
-    config["scale"] = {**config["scale"], "share_gpus": True}  # the process numbers its GPUs from 0
+    config["scale"] = {**config["scale"], "share_gpus": True}  # the process sees only its own GPUs
     return config
 
 

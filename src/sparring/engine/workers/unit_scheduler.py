@@ -1,7 +1,7 @@
 """The scheduler of units over workers: a state machine without a clock, input or output.
 
 Methods take events and return commands. The caller (worker processes, a cluster, a simulation)
-passes the time with every event and carries out the commands. Here a unit is only its number.
+passes the time with every event and carries out the commands. In this module a unit is a number.
 
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the previous step in which worker N played; only
@@ -69,20 +69,20 @@ class FailureCounts:
 MIN_TIMEOUT = 60.0  # smallest timeout of a message in seconds
 TIMEOUT_MEDIANS = 20.0  # timeout of a unit in multiples of the median unit's time
 MESSAGE_SECONDS = 1.0  # approximate seconds of play in a message, if units are shorter
-MEDIAN_UNITS = 256  # latest units over which the median is taken
+MEDIAN_UNITS = 256  # number of latest units over which the median is taken
 
 
 class TimeoutRule:
     """The timeout of a message, from the time that recent units took.
 
     Args:
-        timeout: seconds per unit; None: 20 times the median so far, and at least 60 per message.
-            Until the first answer the median counts as 60 seconds.
+        timeout: seconds per unit. None: 20 times the median of recent units, and at least 60
+            seconds per message; until the first answer the median is taken as 60 seconds.
     """
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout, self._median = timeout, MIN_TIMEOUT
-        self._seconds: deque[float] = deque(maxlen=MEDIAN_UNITS)  # of each recent unit
+        self._seconds: deque[float] = deque(maxlen=MEDIAN_UNITS)  # seconds of each recent unit
 
     def record(self, seconds: float, units: int) -> None:
         """Record the seconds after which a message of this many units was answered."""
@@ -148,24 +148,24 @@ class UtilisationMeter:
         return figures
 
 
-MESSAGES_PER_WORKER = 2  # the unsent units of an issue are spread over this many per worker
+MESSAGES_PER_WORKER = 2  # number of messages per worker over which unsent units are spread
 
 
 class UnitQueue:
     """The open units, which were issued and are not answered yet.
 
-    Unsent units are sent in the order of their numbers. A message holds several units while many
-    short ones are unsent: the next messages to all workers hold about half of them. All units of a
+    Unsent units are sent in the order of their numbers. While many short units are unsent, a
+    message holds several: the next messages to all workers hold about half of them. All units of a
     message were issued together. A unit that has ended a worker is sent alone.
     """
 
     def __init__(self) -> None:
         self._num_issues = 0
-        self._open: dict[int, int] = {}  # the issue of each open unit
-        self._num_unsent: Counter[int] = Counter()  # by issue
+        self._issue_of: dict[int, int] = {}  # open unit -> number of its call of ``issue``
+        self._num_unsent: Counter[int] = Counter()  # by number of the call of ``issue``
         self._unsent: set[int] = set()
-        self._heap: list[int] = []  # the unsent units, and some answered ones
-        self._num_ended: dict[int, int] = {}  # workers that each unit has ended
+        self._heap: list[int] = []  # a heap of the unsent units and some answered ones
+        self._num_ended: dict[int, int] = {}  # unit -> number of workers that it has ended
 
     def __bool__(self) -> bool:
         """Return whether any unit is unsent."""
@@ -175,12 +175,12 @@ class UnitQueue:
         """Add units that belong together."""
         self._num_issues += 1
         for unit in units:
-            self._open[unit] = self._num_issues
+            self._issue_of[unit] = self._num_issues
             self.requeue(unit)
 
     def requeue(self, unit: int) -> bool:
         """Mark an open unit as unsent, and return whether the unit is open."""
-        issue = self._open.get(unit)
+        issue = self._issue_of.get(unit)
         if issue is not None and unit not in self._unsent:
             self._unsent.add(unit)
             self._num_unsent[issue] += 1
@@ -192,14 +192,14 @@ class UnitQueue:
         num_workers = self._num_ended[unit] = self._num_ended.get(unit, 0) + 1
         return num_workers
 
-    def answered(self, unit: int) -> bool:
+    def remove_answered(self, unit: int) -> bool:
         """Remove an answered unit, and return whether it was open."""
-        if unit not in self._open:
+        if unit not in self._issue_of:
             return False
         if unit in self._unsent:
             self._dequeue(unit)
         self._num_ended.pop(unit, None)
-        del self._open[unit]
+        del self._issue_of[unit]
         return True
 
     def pop_message(self, workers: int, limit: int) -> tuple[int, ...]:
@@ -210,13 +210,13 @@ class UnitQueue:
             limit: the largest number of units in the message.
         """
         first_unit = self._first_unsent()
-        num_unsent = self._num_unsent[self._open[first_unit]]
+        num_unsent = self._num_unsent[self._issue_of[first_unit]]
         num_units = min(-(-num_unsent // (MESSAGES_PER_WORKER * workers)), limit)
         self._dequeue(first_unit)
         units = [heapq.heappop(self._heap)]
         while len(units) < num_units and first_unit not in self._num_ended:
             unit = self._first_unsent()
-            if unit in self._num_ended or self._open[unit] != self._open[first_unit]:
+            if unit in self._num_ended or self._issue_of[unit] != self._issue_of[first_unit]:
                 break
             self._dequeue(unit)
             units.append(heapq.heappop(self._heap))
@@ -229,18 +229,18 @@ class UnitQueue:
 
     def _dequeue(self, unit: int) -> None:
         self._unsent.remove(unit)
-        issue = self._open[unit]
+        issue = self._issue_of[unit]
         self._num_unsent[issue] -= 1
         if not self._num_unsent[issue]:
             del self._num_unsent[issue]
 
 
 HOUR_SECONDS = 3600.0
-MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 may end by chance
+MAX_ENDED = 5  # number of ended workers per unit that ends the run; 3 may end by chance
 FIRST_DELAY, MAX_DELAY = 0.5, 30.0  # seconds before a lost worker is restarted
 START_TIMEOUT = 600.0  # start-up timeout of a worker in seconds
-STALE_CHECKS = 4  # stale heap entries per worker tolerated before the heap is rebuilt
-MIN_CHECK = 1.0  # fewest seconds between two checks of a worker; at most MIN_TIMEOUT pass
+STALE_CHECKS = 4  # stale heap entries per worker from which on the heap is rebuilt
+MIN_CHECK = 1.0  # fewest seconds between two checks of a worker; MIN_TIMEOUT is the most
 
 
 @dataclass(slots=True)
@@ -250,13 +250,13 @@ class _WorkerState:
     waiting_since: float = 0.0  # time of its start, or of the message that it plays
     busy_seconds: float = 0.0  # seconds of play, without the current message
     ready_since: float = 0.0
-    ready_seconds: float = 0.0  # before ``ready_since``
+    ready_seconds: float = 0.0  # seconds in which it was ready, before ``ready_since``
     num_losses: int = 0
-    num_failures: int = 0  # since its last answer
-    loss_times: deque[float] = field(default_factory=deque)  # in the last hour
+    num_failures: int = 0  # losses since its last answer
+    loss_times: deque[float] = field(default_factory=deque)  # times of losses in the last hour
     start_at: float | None = None  # time of its next start, if one is planned
     is_given_up: bool = False  # lost too often
-    check_at: float = math.inf
+    check_at: float = math.inf  # time of its next check
     is_listed: bool = False  # in the heap of idle workers
 
     @property
@@ -300,7 +300,7 @@ class UnitScheduler:
         elastic: bool = False,
     ) -> None:
         self.counts = FailureCounts()
-        self._elastic, self._unplayed_since = elastic, 0.0  # time since when no worker plays
+        self._elastic, self._unplayed_since = elastic, 0.0  # time since which no worker plays
         self._timeout_rule, self._restarts = TimeoutRule(timeout), restarts
         self._workers = [_WorkerState(start_at=0.0) for _ in range(num_workers)]
         self._queue = UnitQueue()
@@ -359,7 +359,7 @@ class UnitScheduler:
         return self.tick(now)
 
     def answered(self, worker: int, units: Iterable[int], now: float) -> list[Command]:
-        """Record that a worker has answered its units; second answers only count as duplicates."""
+        """Record that a worker has answered its units; a second answer counts as a duplicate."""
         state, units = self._workers[worker], tuple(units)
         if units and state.playing == units:
             seconds = now - state.waiting_since
@@ -367,7 +367,7 @@ class UnitScheduler:
             self._timeout_rule.record(seconds, len(units))
             state.num_failures = 0
             self._mark_idle(worker)
-        self.counts.duplicate_units += sum(not self._queue.answered(unit) for unit in units)
+        self.counts.duplicate_units += sum(not self._queue.remove_answered(unit) for unit in units)
         return self.tick(now)
 
     def lost(self, worker: int, now: float) -> list[Command]:
@@ -440,7 +440,7 @@ class UnitScheduler:
         return max(check_at - now, 0.0)
 
     def _schedule_check(self, worker: int, now: float) -> None:
-        """Schedule a worker's next check, soon if it plays, as timeouts may become shorter."""
+        """Schedule a worker's next check: soon if it plays, because timeouts may become shorter."""
         state = self._workers[worker]
         deadline = self._deadline(state)
         check_at = min(
@@ -451,8 +451,8 @@ class UnitScheduler:
             state.check_at = check_at
             heapq.heappush(self._checks, (check_at, worker))
         if len(self._checks) > (1 + STALE_CHECKS) * self.workers:
-            current = ((state.check_at, index) for index, state in enumerate(self._workers))
-            self._checks = [check for check in current if check[0] < math.inf]
+            next_checks = ((state.check_at, index) for index, state in enumerate(self._workers))
+            self._checks = [check for check in next_checks if check[0] < math.inf]
             heapq.heapify(self._checks)
 
     def _mark_idle(self, worker: int) -> None:
@@ -498,7 +498,7 @@ class UnitScheduler:
             state = self._workers[worker]
             state.is_listed = False
             if not state.is_ready:
-                continue  # it has been lost since
+                continue  # the worker was lost after it became idle
             state.playing = self._queue.pop_message(
                 self.workers - self._num_given_up, self._timeout_rule.max_units
             )

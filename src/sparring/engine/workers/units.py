@@ -1,7 +1,7 @@
 """Units of a step's episodes, and the messages that carry them between processes.
 
 A message is one line of JSON followed by a table in Arrow's stream format. Messages hold no code,
-so reading one from an untrusted sender gives values or an error.
+so reading a message from an untrusted sender gives values or an error.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class WeightsFile(NamedTuple):
     """A file with the weights of one player."""
 
     player: str  # the text form of a reference
-    file: str
+    file: str  # path of the file
     digest: str  # SHA-256 of the file
     version: int  # number of updates so far
 
 
 class WorkUnit(NamedTuple):
-    """Episodes that one worker plays, and their weights; every worker gives the same result."""
+    """Episodes for one worker, and their weights; every worker gives the same result."""
 
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[WeightsFile, ...]
@@ -111,7 +111,7 @@ def split_into_units(specs: Sequence[EpisodeSpec], size: int) -> list[tuple[Epis
 
     Args:
         specs: the episodes; the episodes of a group are adjacent.
-        size: a unit with at least this number of episodes gets no further group.
+        size: number of episodes from which on a unit gets no further group.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
@@ -127,17 +127,17 @@ def weights_after(
 ) -> dict[str, WeightsFile]:
     """Return the weights of each player that a worker holds after it has loaded these files."""
     new_files = {file.player: file for file in files}
-    remaining = {
+    remaining_files = {
         name: file for name, file in current.items() if ref(name).step is None or name in new_files
     }
-    return {**remaining, **new_files}
+    return {**remaining_files, **new_files}
 
 
 def task_bytes(task: Task) -> bytes:
     """Return a task as a message.
 
     Raises:
-        ConfigError: an environment was not made by its name.
+        ConfigError: an environment has no spec, because it was not made by its name.
     """
     units = [
         [number, [spec.to_json() for spec in unit.specs], unit.weights, unit.progress]
@@ -151,7 +151,7 @@ def task_of(message: bytes, games: dict[str, Environment]) -> Task:
 
     Args:
         message: the message.
-        games: the environments made so far, as ``EpisodeSpec.from_json`` takes them.
+        games: the environments made so far, in the form that ``EpisodeSpec.from_json`` takes.
     """
     return {
         number: WorkUnit(
@@ -187,7 +187,7 @@ def numbers_of(message: bytes) -> tuple[int, ...]:
 
 
 def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
-    """Return environments by their JSON, as ``task_of`` takes them."""
+    """Return the dictionary of environments that ``task_of`` takes: by the JSON of their specs."""
     return {
         json.dumps(asdict(spec), sort_keys=True): game for game in games if (spec := spec_of(game))
     }
@@ -233,7 +233,7 @@ def head_of(message: bytes) -> dict[str, Any]:
 
 
 def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
-    """Return the answer of a message of ``answer_bytes``, its episodes in the order of the specs.
+    """Return the answer in a message of ``answer_bytes``, with episodes in the order of the specs.
 
     Args:
         message: the message.
@@ -252,7 +252,7 @@ def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswe
             for number, episode in from_stream(message.partition(b"\n")[2]):
                 episodes[number][episode.episode_id] = episode
         rollouts = {
-            number: _rollout(unit, episodes[number], open_units[number].specs)
+            number: _parse_rollout(unit, episodes[number], open_units[number].specs)
             for number, unit in zip(units, header["units"], strict=True)
             if number in open_units
         }
@@ -261,7 +261,7 @@ def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswe
     return WorkerAnswer(rollouts, units)
 
 
-def _rollout(
+def _parse_rollout(
     unit: Mapping[str, Any], with_turns: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
     without_turns = {e.episode_id: e for e in map(episode_of, unit["silent"])}

@@ -1,4 +1,4 @@
-"""A worker: makes the players of a run once, and then plays all units of episodes that it receives.
+"""A worker makes the players of a run once, and then plays all units of episodes that it receives.
 
 Any other worker can replace it: weights come as files, and an answer depends only on the task and
 the configuration, so all workers give the same bytes.
@@ -47,7 +47,7 @@ from sparring.play.rollout import Rollout, RolloutCounts
 
 
 def facts() -> dict[str, Any]:
-    """Return the number of torch threads, and whether torch can use a GPU."""
+    """Return ``torch_threads``, and as ``cuda`` whether torch can use a GPU."""
     return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
 
 
@@ -95,8 +95,8 @@ class Worker:
 
     Args:
         config: the run's configuration, as values of JSON.
-        threads: number of threads; 0: as many as this process has. With 1 thread, the exact
-            numbers of a reply do not depend on other replies.
+        threads: number of threads; 0: as many as this process has. With 1 thread, a
+            reply has exactly the same numbers with any other replies.
     """
 
     def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:
@@ -106,7 +106,7 @@ class Worker:
         self._games, self._games_by_json = games, known_games(games)
         self._oracles = configured_oracles(self.config.environments, games)
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
-        self._weights_of: dict[str, WeightsFile] = {}  # by player
+        self._weights_of: dict[str, WeightsFile] = {}  # the current weights of each player
 
     def answer(
         self, message: bytes, files: Mapping[str, bytes], on_pause: Callable[[], None] | None = None
@@ -116,8 +116,8 @@ class Worker:
         Args:
             message: the task.
             files: contents of weights files by their SHA-256; other files are read from disk.
-            on_pause: called while no reply is pending, and between two tokens if the sampler can
-                pause there; it may call ``load_newer_weights``.
+            on_pause: function that is called while no reply is pending, and between two tokens if
+                the sampler can pause there; it may call ``load_newer_weights``.
 
         Raises:
             SparringError: playing failed.
@@ -150,7 +150,7 @@ class Worker:
         for file in weights:
             previous = self._weights_of.pop(file.player, None)  # the new file may be refused
             if previous is None or previous[2:] != file[2:]:
-                player, tensors = ref(file.player), _tensors(file, files.get(file.digest))
+                player, tensors = ref(file.player), _read_tensors(file, files.get(file.digest))
                 policy = self.players.policies[player.name or MAIN]
                 policy.load_weights(player, tensors, file.version)
             self._weights_of[file.player] = file
@@ -158,20 +158,20 @@ class Worker:
     def load_newer_weights(self, message: bytes, files: Mapping[str, bytes]) -> None:
         """Load newer weights of policies, also while their players are playing.
 
-        A file that cannot be read is ignored, because the next task names its weights.
+        A file that cannot be read is ignored, because the next task names its own weights.
 
         Args:
             message: a message of ``weights_message``.
             files: contents of weights files by their SHA-256; other files are read from disk.
         """
-        newer = [file for file in weights_of_message(message) if self._is_newer(file)]
-        past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
-        if not newer:
+        newer_files = [file for file in weights_of_message(message) if self._is_newer(file)]
+        if not newer_files:
             return
         previous = self._weights_of
+        snapshot_files = [f for f in previous.values() if ref(f.player).step is not None]
         try:
-            self.load_weights([*past, *newer], files)
-        except RefusedError as refusal:  # newer weights may have replaced this file
+            self.load_weights([*snapshot_files, *newer_files], files)
+        except RefusedError as refusal:  # even newer weights may have replaced this file
             log.info("A worker continues with older weights: %s.", refusal)
             self._weights_of = {**previous, **self._weights_of}
         self.players.update_samplers()
@@ -190,18 +190,19 @@ class Worker:
         """
         first_unit = next(iter(units.values()))
         self.load_weights(first_unit.weights, files)
-        judging = self._judging(first_unit.progress)
+        judging = self._make_judges(first_unit.progress)
         specs = [spec for unit in units.values() for spec in unit.specs]
         episodes, counts = self.players.play(specs, judging)
         if len(units) > 1 and (counts.retried or counts.dropped_groups):
             for number, unit in units.items():
                 yield number, self._add_checks(self.players.play(unit.specs, judging), judging)
             return
-        remaining = iter(episodes)
+        remaining_episodes = iter(episodes)
         for number, unit in units.items():
-            share = counts.judging * len(unit.specs) / len(specs)
-            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=share)
-            rollout = Rollout(list(itertools.islice(remaining, len(unit.specs))), unit_counts)
+            seconds = counts.judging * len(unit.specs) / len(specs)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=seconds)
+            unit_episodes = list(itertools.islice(remaining_episodes, len(unit.specs)))
+            rollout = Rollout(unit_episodes, unit_counts)
             yield number, self._add_checks(rollout, judging)
 
     def _add_checks(self, rollout: Rollout, judging: ReplyJudges | None) -> Rollout:
@@ -210,14 +211,14 @@ class Worker:
         checks = check_logprobs(self.players, rollout.episodes)
         return rollout._replace(counts=replace(rollout.counts, scored=checks))
 
-    def _judging(self, progress: float | None) -> ReplyJudges | None:
+    def _make_judges(self, progress: float | None) -> ReplyJudges | None:
         if progress is None:
             return None
         oracles, rewards = self._oracles, self._rewards
         return ReplyJudges.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
 
 
-def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
+def _read_tensors(weights: WeightsFile, content: bytes | None) -> Any:
     try:
         digest = file_digest(Path(weights.file)) if content is None else sha256_hex(content)
     except OSError as error:
@@ -241,8 +242,8 @@ def serve(
     Args:
         receive: returns the next message, or raises EOFError.
         send: sends a message.
-        has_message: returns whether a message has arrived. In fresh order, a message during a task
-            announces weights, because a worker gets no second task before it has answered.
+        has_message: returns whether a message has arrived. A message that arrives during a task in
+            fresh order announces weights, because the next task is sent after the answer.
     """
 
     def load_newest_weights() -> None:
@@ -291,7 +292,7 @@ def task_answer(
 
 def error_message(error: SparringError) -> bytes:
     """Return a SparringError as a message."""
-    return _error(type(error).__name__, str(error))
+    return _error_bytes(type(error).__name__, str(error))
 
 
 def unexpected_error_message(
@@ -307,8 +308,8 @@ def unexpected_error_message(
     log.exception("%s failed.", subject)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place_in_code = f"{Path(frame.filename).name}:{frame.lineno}"
-    return _error(error_class.__name__, f"{subject} failed at {place_in_code}: {error!r}.")
+    return _error_bytes(error_class.__name__, f"{subject} failed at {place_in_code}: {error!r}.")
 
 
-def _error(error_class: str, message: str) -> bytes:
+def _error_bytes(error_class: str, message: str) -> bytes:
     return json.dumps({"error": [error_class, message]}).encode()

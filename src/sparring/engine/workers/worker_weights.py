@@ -1,7 +1,7 @@
 """The workers' weights: a file for each player and version, and the files that each worker holds.
 
 Episodes pin their weights when they begin. A file stays until its episodes end, even if the policy
-is updated or a snapshot leaves the league before.
+is updated or a snapshot leaves the league during these episodes.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class PublishedWeights:
             DivergedError: a weight is not finite.
         """
         models: dict[str, LanguageModel] = {}
-        of_policies = {player for player in players if player.kind in POLICY_KINDS}
-        for player in sorted(of_policies, key=str):
+        policy_players = {player for player in players if player.kind in POLICY_KINDS}
+        for player in sorted(policy_players, key=str):
             named_model = self._find_model(player)
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
         for name, model in models.items():
             if (name, model.version) not in self._files:
                 self._write(name, model)
-        return self.keep(tuple((name, model.version) for name, model in models.items()))
+        return self.pin_existing(tuple((name, model.version) for name, model in models.items()))
 
     def pin_all(self) -> Pinned:
         """Pin the current weights of every policy and every snapshot."""
-        past = [part for member in self._players.members for part in self._players.parts(member)]
-        return self.pin([*self._current_players(), *past])
+        snapshots = [s for member in self._players.members for s in self._players.parts(member)]
+        return self.pin([*self._current_players(), *snapshots])
 
     def pin_newest(self) -> Pinned:
         """Pin the current weights of every policy."""
@@ -71,16 +71,17 @@ class PublishedWeights:
         players = refs(("learner", "policy"))
         return [player.for_policy(name) for name in self._players.policies for player in players]
 
-    def keep(self, keys: Pinned) -> Pinned:
+    def pin_existing(self, keys: Pinned) -> Pinned:
         """Pin files that exist.
 
         Raises:
             CheckpointError: a file does not exist.
         """
-        missing = [key for key in keys if key not in self._files]
-        if missing:
+        missing_keys = [key for key in keys if key not in self._files]
+        if missing_keys:
             raise CheckpointError(
-                f"The checkpoint lacks the weights of {missing[0][0]} after {missing[0][1]} "
+                f"The checkpoint lacks the weights of {missing_keys[0][0]} after "
+                f"{missing_keys[0][1]} "
                 "updates, with which episodes of the next steps were played. Take an earlier "
                 "checkpoint, or start again with --overwrite."
             )
@@ -90,8 +91,8 @@ class PublishedWeights:
     def release(self, keys: Pinned) -> None:
         """Unpin files, and remove those that nothing else has pinned."""
         self._pinned.remove(keys)
-        still_pinned = {key for pinned in self._pinned for key in pinned}
-        for key in self._files.keys() - still_pinned:
+        pinned_keys = {key for pin in self._pinned for key in pin}
+        for key in self._files.keys() - pinned_keys:
             Path(self._files.pop(key).file).unlink(missing_ok=True)
 
     def files(self, keys: Pinned) -> tuple[WeightsFile, ...]:
@@ -102,10 +103,11 @@ class PublishedWeights:
         """Rewrite damaged files from the current weights, and return their number.
 
         Raises:
-            CheckpointError: the file was the only copy, as the policy was updated after it.
+            CheckpointError: the policy has been updated since a damaged file was written, so the
+                file was the only copy.
         """
-        damaged = [key for key in keys if not _is_intact(self._files[key])]
-        for name, version in damaged:
+        damaged_keys = [key for key in keys if not _is_intact(self._files[key])]
+        for name, version in damaged_keys:
             named_model = self._find_model(ref(name))
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
@@ -114,23 +116,22 @@ class PublishedWeights:
                     "(--resume) on another disk."
                 )
             self._write(name, named_model[1])
-        return len(damaged)
+        return len(damaged_keys)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link pinned files into a checkpoint's folder; return name -> [player, version, digest].
+        """Link pinned files into a folder; return file name -> [player, version, digest].
 
         Raises:
             OSError: the disk is full or not writable.
         """
-        saved = {}
-        for pinned in self._pinned:
-            for key in pinned:
-                weights = self._files[key]
-                name = f"open-{Path(weights.file).name}"
-                if name not in saved and not link_or_copy(Path(weights.file), folder / name):
-                    raise OSError(f"{weights.file} cannot be copied to {folder}")
-                saved[name] = [*key, weights.digest]
-        return saved
+        entries = {}
+        for key in dict.fromkeys(key for pin in self._pinned for key in pin):
+            weights = self._files[key]
+            file_name = f"open-{Path(weights.file).name}"
+            if not link_or_copy(Path(weights.file), folder / file_name):
+                raise OSError(f"{weights.file} cannot be copied to {folder}")
+            entries[file_name] = [*key, weights.digest]
+        return entries
 
     def restore(self, folder: Path, saved: Mapping[str, Sequence[Any]]) -> None:
         """Restore the files that ``save`` linked, so that they can be pinned again.
@@ -138,10 +139,10 @@ class PublishedWeights:
         Raises:
             RunError: the disk is full or not writable.
         """
-        for name, (player, version, digest) in saved.items():
+        for file_name, (player, version, digest) in saved.items():
             path = self._path(player, version)
             with disk_errors(path):
-                link_or_copy(folder / name, path)
+                link_or_copy(folder / file_name, path)
             self._files[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
@@ -158,11 +159,11 @@ class PublishedWeights:
 
     def _write(self, name: str, model: LanguageModel) -> None:
         path = self._path(name, model.version)
-        temporary = path.with_name(f"{TEMPORARY}{path.name}")
+        temporary_path = path.with_name(f"{TEMPORARY}{path.name}")
         with disk_errors(path):
-            save_weights(model, temporary)
-            digest = file_digest(temporary)
-            os.replace(temporary, path)
+            save_weights(model, temporary_path)
+            digest = file_digest(temporary_path)
+            os.replace(temporary_path, path)
         self._files[name, model.version] = WeightsFile(name, str(path), digest, model.version)
 
     def close(self) -> None:
@@ -194,7 +195,7 @@ class WorkerWeights:
         self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # of running workers, by player
         self._refusals = Counter[int]()  # by worker, since its last answer
 
-    def __contains__(self, worker: int) -> bool:
+    def is_running(self, worker: int) -> bool:
         """Return whether a worker is running."""
         return worker in self._weights_of
 
@@ -213,13 +214,13 @@ class WorkerWeights:
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
         """Record sent units; return the weights files that the worker lacks, by digest."""
-        current, files = self._weights_of[worker], dict[str, Path]()
+        worker_weights, missing_files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
-            new_files = [file for file in unit.weights if current.get(file.player) != file]
-            files |= {file.digest: Path(file.file) for file in new_files}
-            current = weights_after(current, unit.weights)
-        self._weights_of[worker] = current
-        return files
+            new_files = [file for file in unit.weights if worker_weights.get(file.player) != file]
+            missing_files |= {file.digest: Path(file.file) for file in new_files}
+            worker_weights = weights_after(worker_weights, unit.weights)
+        self._weights_of[worker] = worker_weights
+        return missing_files
 
     def rewrite_refused(self, worker: int, units: Iterable[WorkUnit]) -> None:
         """Rewrite the weights of units that a worker has refused.
@@ -231,9 +232,9 @@ class WorkerWeights:
         if self._refusals[worker] > MAX_REFUSALS:
             raise RunError(
                 f"A worker has refused the weights in {self._published.folder} "
-                f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "
-                "run folder on another disk, which all workers can read."
+                f"{self._refusals[worker]} times: it does not read the bytes that were "
+                "written. Choose a run folder on another disk, which all workers can read."
             )
-        needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
-        self.num_rewritten += self._published.rewrite_damaged(tuple(sorted(needed)))
+        keys = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        self.num_rewritten += self._published.rewrite_damaged(tuple(sorted(keys)))
         self._weights_of[worker] = {}

@@ -1,4 +1,4 @@
-"""Formats of a language model's answer: the instruction, and how the action is read from the reply.
+"""Formats of a language model's answer: its instruction, and how a reply names its action.
 
 - "free": any text; the environment finds the action in it.
 - "exact": the action and nothing else.
@@ -34,11 +34,11 @@ class AnswerFormat:
         exact: whether the answer must be the action and nothing else.
         pattern: pattern of a whole reply, opening included; its last group is the action. None: the
             whole reply is the action.
-        matches_part: whether the pattern may match a part of the reply (the last match counts, even
-            if it is unparsable) or must match the whole reply.
-        separator: used in place of ``pattern`` for a reply from ``<think>`` to ``ending``: the
-            pattern of the text between thoughts and action. The first match counts, as this needs
-            only one pass; a pattern of the whole reply would backtrack.
+        matches_part: whether the pattern may match a part of the reply; then the last match counts,
+            even if it is unparsable. If false, the pattern must match the whole reply.
+        separator: pattern of the text between thoughts and action, in a reply from ``<think>`` to
+            ``ending``; used in place of ``pattern``. The first match counts. The search needs one
+            pass, while a pattern of the whole reply would backtrack.
     """
 
     instruction: str = ""
@@ -54,15 +54,15 @@ class AnswerFormat:
         text = (self.opening + text).strip()
         if self.separator is not None:
             end = len(text) - len(self.ending)
-            is_thought = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
+            is_complete = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
             begin = len(BEGIN_OF_THOUGHT)
-            match = self.separator.search(text, begin, end) if is_thought else None
+            match = self.separator.search(text, begin, end) if is_complete else None
             return text[match.end() : end].strip() if match else None
         if self.pattern is None:
             return text
         if self.matches_part:  # only the last box counts
-            last = self.pattern.match(text, max(text.rfind(_BOX), 0))
-            return last[1].strip() if last else None
+            match = self.pattern.match(text, max(text.rfind(_BOX), 0))
+            return match[1].strip() if match else None
         match = self.pattern.fullmatch(text)
         return match.groups()[-1].strip() if match else None
 
@@ -80,8 +80,8 @@ class AnswerFormat:
         _, end_mark, answer = (self.opening + text).rpartition(END_OF_THOUGHT)
         if end_mark:
             return answer.strip()
-        is_thinking = (prompt_end + text).count(BEGIN_OF_THOUGHT) > prompt_end.count(END_OF_THOUGHT)
-        return "" if is_thinking else answer.strip()
+        num_begun = (prompt_end + text).count(BEGIN_OF_THOUGHT)
+        return "" if num_begun > prompt_end.count(END_OF_THOUGHT) else answer.strip()
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:

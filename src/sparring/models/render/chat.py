@@ -31,7 +31,7 @@ from sparring.models.render.chat_templates import (
     tool_turns,
 )
 
-SYSTEM_PROBE = "Obey these rules."  # a system message that finds the scaffold around one
+SYSTEM_PROBE = "Obey these rules."  # a message that shows the scaffold of a system message
 NO_THOUGHTS = "\n</think>\n\n"  # closes thoughts that a template opens, without thinking
 
 
@@ -54,7 +54,7 @@ class ChatRenderer:
 
     ``stop_ids`` are the tokens that end a reply: first the template's, then those that the model's
     files declare as ends. ``tool_turns`` says how the template writes answers of tools: "stable",
-    "unstable" or "none". All are accepted, because environments send no such answers.
+    "unstable" or "none". The renderer accepts all three, because environments send no such answers.
     """
 
     def __init__(
@@ -83,24 +83,24 @@ class ChatRenderer:
         self._remedy = _remedy(tokenizer, template)
         self._template = self._compile_template(template, date)
         self.encode = lru_cache(maxsize=4096)(self._encode)
-        self._text = lru_cache(maxsize=4096)(self._decode)
-        self._encode_parts = lru_cache(maxsize=4096)(self._lay_out_parts)
-        self._marks = lru_cache(maxsize=64)(self._count_marks)
-        self._encode_within = lru_cache(maxsize=4096)(self._encode_inside)
-        # ids that foreign text never yields; white space and single characters are text, even if a
-        # vocabulary has added tokens for them
-        added = {index: str(token) for index, token in tokenizer.added_tokens_decoder.items()}
-        special = {
-            index: added.get(index) or tokenizer.decode([index])
+        self._decode = lru_cache(maxsize=4096)(self._decode_uncached)
+        self._encode_parts = lru_cache(maxsize=4096)(self._encode_parts_uncached)
+        self._count_marks = lru_cache(maxsize=64)(self._count_marks_uncached)
+        self._encode_within = lru_cache(maxsize=4096)(self._encode_within_uncached)
+        # ids that foreign text never gets, with their texts; white space and single characters are
+        # text, even if a vocabulary has added tokens for them
+        added_texts = {index: str(token) for index, token in tokenizer.added_tokens_decoder.items()}
+        special_texts = {
+            index: added_texts.get(index) or tokenizer.decode([index])
             for index in tokenizer.all_special_ids
         }
-        self._names = {index: text for index, text in added.items() if len(text.strip()) > 1}
-        self._names |= special
+        self._names = {index: text for index, text in added_texts.items() if len(text.strip()) > 1}
+        self._names |= special_texts
         texts = sorted({*self._names.values()} - {""}, key=lambda text: (-len(text), text))
         self._reserved_text = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
         if tokenizer.unk_token_id not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
             self._names.pop(tokenizer.unk_token_id, None)  # the token of unknown characters
-        self._of_system: tuple[str, str] | None = None  # see ``_system_scaffold``
+        self._system_pieces: tuple[str, str] | None = None  # see ``_system_scaffold``
         self._split_template()
         self.tool_turns = tool_turns(self._render)
 
@@ -136,20 +136,20 @@ class ChatRenderer:
                 f"it. {self._remedy} Or write renderer.system=''."
             )
         ids = self._ids_of(after_reply)
-        end = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
-        if end == len(ids) or self.tokenizer.decode(list(ids[:end])).strip():
+        end_index = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
+        if end_index == len(ids) or self.tokenizer.decode(list(ids[:end_index])).strip():
             raise ModelError(
                 f"The chat template ends a reply with {self.tokenizer.decode(list(ids[:1]))!r}, "
                 "which is not a special token, so text of a reply could look like its end. "
                 f"{self._remedy}"
             )
-        space, self._mark, self._after = after_reply.partition(self._names[ids[end]])
+        space, self._mark, self._after = after_reply.partition(self._names[ids[end_index]])
         self._end = space + self._mark
         tokenizer = self.tokenizer
         ids_in_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
         candidates = [tokenizer.eos_token_id, *ids_in_files]
         declared_ends = [index for index in candidates if index in self._names]
-        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end], *declared_ends)))
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end_index], *declared_ends)))
         # white space that the template writes before a reply; the model has to sample it
         lead = before_reply[len(ask) :] if before_reply.startswith(ask) else ""
         self._before_reply, self._lead = before_reply, lead if lead.isspace() else ""
@@ -174,11 +174,11 @@ class ChatRenderer:
         Args:
             contents: contents of user and assistant, alternating.
             later_role: role in place of "user" from the third content on.
-            system: a system message before them, whose content counts as the first content; None:
-                that of the renderer.
+            system: a system message before the contents, which counts as the first content; None:
+                the renderer's system message, which does not count.
         """
-        content = self._system if system is None else system
-        messages = [{"role": "system", "content": content}] if content else []
+        system_text = self._system if system is None else system
+        messages = [{"role": "system", "content": system_text}] if system_text else []
         roles = ("user", *("assistant", later_role) * len(contents))
         messages += [
             {"role": role, "content": text} for role, text in zip(roles, contents, strict=False)
@@ -207,21 +207,19 @@ class ChatRenderer:
 
         The answer format is left out, because its opening would split a token of the reply.
         """
-        prompt_text, reply_text = (
-            self._first + PROMPT_PROBE + self._ask,
-            self._lead + REPLY_PROBE + self._end,
-        )
+        prompt_text = self._first + PROMPT_PROBE + self._ask
+        reply_text = self._lead + REPLY_PROBE + self._end
         next_text = self._after + PROMPT_PROBE + self._ask
         prompt = self._ids_of(prompt_text)
-        joined = self._ids_of(prompt_text + reply_text + next_text)
+        joined_ids = self._ids_of(prompt_text + reply_text + next_text)
         reply = self._ids_after(prompt_text, reply_text) or ()
-        separate = (*prompt, *reply, *self._continuation_ids(((next_text, "", ""),)))
-        if separate != joined:
-            pairs = list(zip(separate, joined, strict=False))
+        separate_ids = (*prompt, *reply, *self._continuation_ids(((next_text, "", ""),)))
+        if separate_ids != joined_ids:
+            pairs = list(zip(separate_ids, joined_ids, strict=False))
             first = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
             parts, expected = (
                 self.tokenizer.convert_ids_to_tokens(list(ids[first : first + 3]))
-                for ids in (separate, joined)
+                for ids in (separate_ids, joined_ids)
             )
             raise ModelError(
                 f"The tokenizer reads a conversation differently from its parts: {expected} in the "
@@ -235,7 +233,8 @@ class ChatRenderer:
         """Return the tokenizer's ids of a text, special tokens included."""
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
 
-    def _count_marks(self, text: str) -> int:
+    def _count_marks_uncached(self, text: str) -> int:
+        """Return the number of special and added tokens in a text."""
         return sum(index in self._names for index in self._ids_of(text))
 
     def _ids_after(self, prefix: str, text: str) -> tuple[int, ...] | None:
@@ -243,12 +242,12 @@ class ChatRenderer:
         prefix_ids, all_ids = self._ids_of(prefix), self._ids_of(prefix + text)
         return all_ids[len(prefix_ids) :] if all_ids[: len(prefix_ids)] == prefix_ids else None
 
-    def _encode_inside(self, text: str) -> tuple[int, ...]:
+    def _encode_within_uncached(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text within another text, without a tokenizer's leading space."""
         ids = self._ids_after("\n", text)
         return self._ids_of(text) if ids is None else ids
 
-    def _lay_out_parts(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
+    def _encode_parts_uncached(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
         """Return the ids of a text of alternating scaffold and foreign text.
 
         The text is encoded as a whole, with cuts where foreign text would become a special or added
@@ -260,7 +259,7 @@ class ChatRenderer:
         text, spans, marks = "", [], 0
         for before, foreign, after in parts:
             spans.append((len(text) + len(before), len(text) + len(before) + len(foreign)))
-            marks += self._marks(before) + self._marks(after)
+            marks += self._count_marks(before) + self._count_marks(after)
             text += before + foreign + after
         piece_start = 0
         ids: tuple[int, ...] = ()
@@ -270,21 +269,22 @@ class ChatRenderer:
             piece_start = cut_end
         if sum(index in self._names for index in ids) == marks:
             return ids
-        # added tokens also match other forms of this text: encode it character by character
+        # an added token also matches another form of this text: encode it character by character
         ids = ()
         for before, foreign, after in parts:
-            letters = chain.from_iterable(map(self._encode_within, foreign))
-            text_ids = tuple(index for index in letters if index not in self._names)
+            character_ids = chain.from_iterable(map(self._encode_within, foreign))
+            text_ids = tuple(index for index in character_ids if index not in self._names)
             ids += self._ids_of(before) + text_ids + self._ids_of(after)
         return ids
 
     def _find_cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:
+        """Return where to cut a text so that foreign text in ``spans`` has no special tokens."""
         cuts, position = [], 0
         while match := self._reserved_text.search(text, position):
             begin, end = match.span()
-            overlaps = [low for low, high in spans if begin < high and low < end]
-            position = max(begin + 1, overlaps[0]) if overlaps else end
-            if overlaps and position < end:
+            span_starts = [low for low, high in spans if begin < high and low < end]
+            position = max(begin + 1, span_starts[0]) if span_starts else end
+            if span_starts and position < end:
                 cuts.append(position)
         return cuts
 
@@ -298,19 +298,19 @@ class ChatRenderer:
 
     # -- conversations -----------------------------------------------------------------------------
 
-    def _decode(self, ids: tuple[int, ...]) -> str:
+    def _decode_uncached(self, ids: tuple[int, ...]) -> str:
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         return text
 
-    def _prompt_text(self, text: str, *, first: bool = False) -> str:
+    def _prompt_text(self, text: str, *, is_first: bool = False) -> str:
         """Return an environment's text; the first prompt also has the answer format's instruction.
 
         The request to reply with the action only is reworded if replies have tags or thoughts.
         """
         prompt = text.replace(REPLY, CHOOSE) if self._has_more_than_action else text
-        has_instruction = first and self.format.instruction
+        has_instruction = is_first and self.format.instruction
         return f"{prompt}\n\n{self.format.instruction}" if has_instruction else prompt
 
     def initial(
@@ -327,7 +327,7 @@ class ChatRenderer:
             ModelError: the chat template drops or changes a system message.
         """
         parts, before = self._earlier_parts(messages)
-        parts.append((before, self._prompt_text(text, first=True), self._ask))
+        parts.append((before, self._prompt_text(text, is_first=True), self._ask))
         return self._encode_parts((*parts, *self._prefill_part(prefill)))
 
     def _prefill_part(self, prefill: str) -> tuple[tuple[str, str, str], ...]:
@@ -352,10 +352,10 @@ class ChatRenderer:
 
     def _system_scaffold(self) -> tuple[str, str]:
         """Return the scaffold before a system message, and from there to the user's message."""
-        if self._of_system is None:
+        if self._system_pieces is None:
             opening, closing, _ = self._render((PROMPT_PROBE,), system=SYSTEM_PROBE)
-            self._of_system = (opening, closing)
-        return self._of_system
+            self._system_pieces = (opening, closing)
+        return self._system_pieces
 
     def append(self, text: str, prefill: str = "") -> tuple[int, ...]:
         """Return the ids that continue a conversation with a text, up to where a reply begins."""
@@ -384,24 +384,26 @@ class ChatRenderer:
         """Return the ids of a conversation without the thoughts of its replies.
 
         Args:
-            past: (prompt, sampled ids) of each earlier turn.
+            past: (prompt, ids of the reply) of each earlier turn.
             text: the present prompt.
             messages: as in ``initial``.
             prefills: the beginning of each reply, the present one included; (): none.
         """
-        starts = [*prefills, *[""] * (len(past) + 1 - len(prefills))]
+        reply_starts = [*prefills, *[""] * (len(past) + 1 - len(prefills))]
         parts, before = self._earlier_parts(messages)
         for number, (prompt, sampled) in enumerate(past):
-            reply = self.format.without_thoughts(self._ask, starts[number] + self.parse(sampled))
-            parts.append((before, self._prompt_text(prompt, first=number == 0), self._before_reply))
+            whole_reply = reply_starts[number] + self.parse(sampled)
+            reply = self.format.without_thoughts(self._ask, whole_reply)
+            prompt_text = self._prompt_text(prompt, is_first=number == 0)
+            parts.append((before, prompt_text, self._before_reply))
             parts.append(("", reply, self._end))
             before = self._after
-        parts.append((before, self._prompt_text(text, first=not past), self._ask))
-        return self._encode_parts((*parts, *self._prefill_part(starts[-1])))
+        parts.append((before, self._prompt_text(text, is_first=not past), self._ask))
+        return self._encode_parts((*parts, *self._prefill_part(reply_starts[-1])))
 
     def parse(self, ids: tuple[int, ...]) -> str:
         """Return the text of sampled ids, without the end of turn."""
-        return self._text(ids[:-1] if ids and ids[-1] in self.stop_ids else ids)
+        return self._decode(ids[:-1] if ids and ids[-1] in self.stop_ids else ids)
 
     def read(self, text: str) -> str | None:
         """Return the part of a reply that names the action; None if its format is wrong."""
@@ -429,11 +431,11 @@ def chat(
     """Turn conversations into ids for a pretrained model, by its chat template or as plain text.
 
     The template is split into pieces and checked: a new message must not change earlier text, the
-    system message must be included, and the ids of the pieces must be those of the whole.
+    system message must be included, and the pieces must have the ids of the whole.
 
     Args:
         tokenizer: tokenizer of the model.
-        system: a system message. Empty (default): that of the template, if any.
+        system: a system message. Empty (default): the template's system message, if any.
         thinking: true: replies begin with thoughts. false (default): they do not. The value is also
             passed to the template as ``enable_thinking``.
         history: how prompts show earlier replies, the same in rollout, training and evaluation.

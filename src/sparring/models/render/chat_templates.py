@@ -5,8 +5,8 @@ show how a template writes turns, and whether it writes every turn alike.
 
 Jinja's own sandbox does not limit work. This sandbox has a budget. Every pass of a loop, every
 call, and the size of every value that is printed, compared, filtered or joined are counted. Huge
-values are refused before they are made. No clock is used, so a template that renders once renders
-always and on every machine. Compiling is not counted.
+values are refused before they are made. No clock is used, so whether a template renders does
+not depend on the machine or its load. Compiling is not counted.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _refusal(reason: str) -> ModelError:
 
 
 def _size(value: Any) -> int:
-    """Return the characters, elements and absolute integers in a value, up to ``MAX_SIZE``."""
-    total, uncounted = 0, [value]
-    while uncounted and total <= MAX_SIZE:
-        item = uncounted.pop()
+    """Return the sum of characters, elements and absolute integers in a value."""
+    total, uncounted_items = 0, [value]
+    while uncounted_items and total <= MAX_SIZE:  # larger values are refused
+        item = uncounted_items.pop()
         total += 1
         if isinstance(item, str | bytes | range):
             total += len(item)
@@ -100,12 +100,12 @@ def _size(value: Any) -> int:
             total += abs(item)
         elif isinstance(item, Mapping):
             total += len(item)
-            uncounted += [*item.keys(), *item.values()]
+            uncounted_items += [*item.keys(), *item.values()]
         elif isinstance(item, list | tuple | set | frozenset | KeysView | ValuesView | ItemsView):
             total += len(item)
-            uncounted += item
+            uncounted_items += item
         elif isinstance(item, Namespace):
-            uncounted.append(object.__getattribute__(item, "_Namespace__attrs"))
+            uncounted_items.append(object.__getattribute__(item, "_Namespace__attrs"))
     return total
 
 
@@ -166,7 +166,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = _to_json
         self.filters = {name: self._limit_filter(filter_) for name, filter_ in self.filters.items()}
         # ``_add_counters`` inserts these filters; templates cannot use names with spaces
-        self.filters |= {"a step": self.step, "a value": self.value, "a join": self.join_values}
+        self.filters |= {
+            "a step": self.count_step,
+            "a value": self.count_value,
+            "a join": self.join_values,
+        }
         self.globals |= {
             "dict": _dictionary,
             "namespace": _PublicNamespace,
@@ -177,14 +181,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
         return super()._generate(_add_counters(source), *args, **kwargs)
 
-    def step(self, cost: int) -> bool:
+    def count_step(self, cost: int) -> bool:
         """Count the cost of a pass of a loop or of a call; return True."""
         self.work += cost
         if self.work > MAX_WORK:
             raise _refusal(f"rendering a few words takes more than {MAX_WORK} units of work")
         return True
 
-    def value(self, value: Any) -> Any:
+    def count_value(self, value: Any) -> Any:
         """Count a value's size and return the value; an iterator becomes a list."""
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
             value = list(itertools.islice(value, MAX_SIZE + 1))
@@ -192,12 +196,12 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def join_values(self, values: list[Any]) -> str:
-        return "".join(str(value) for value in self.value(values))
+        return "".join(str(value) for value in self.count_value(values))
 
     def _count_size(self, size: int, limit: int) -> None:
         if size > limit:
             raise _refusal(f"rendering a few words takes a value of a size beyond {limit}")
-        self.step(size)
+        self.count_step(size)
 
     def _count_call(self, subject: Any, arguments: tuple[Any, ...]) -> None:
         """Count a subject and its arguments; the product of their sizes bounds the result."""
@@ -215,15 +219,15 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         num_contexts = int(hasattr(function, "jinja_pass_arg"))
 
         @functools.wraps(function)
-        def limited(*args: Any, **kwargs: Any) -> Any:
-            values = [self.value(value) for value in args[num_contexts:]]
+        def call_with_limits(*args: Any, **kwargs: Any) -> Any:
+            values = [self.count_value(value) for value in args[num_contexts:]]
             if values and function.__name__ != "do_format":
                 self._count_call([values[0]], (*values[1:], *kwargs.values()))
             elif values:
                 self._count_call(values[0], (*values[1:], *kwargs.values()))
-            return self.value(function(*args[:num_contexts], *values, **kwargs))
+            return self.count_value(function(*args[:num_contexts], *values, **kwargs))
 
-        return limited
+        return call_with_limits
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator == "**":
@@ -235,22 +239,22 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             self._count_size(sizes[0] * sizes[1], 4 * MAX_SIZE)
         else:
             self._count_size(sum(sizes), 4 * MAX_SIZE)
-        return self.value(super().call_binop(context, operator, left, right))
+        return self.count_value(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        values = [__self.value(value) for value in args]
+        values = [__self.count_value(value) for value in args]
         method = inspect.unwrap(__obj)  # the sandbox wraps formats
         subject = getattr(method, "__self__", None)
         is_format = getattr(method, "__name__", "") in ("format", "format_map")
         __self._count_call(subject if is_format else [subject], (*values, *kwargs.values()))
-        return __self.value(super().call(__context, __obj, *values, **kwargs))
+        return __self.count_value(super().call(__context, __obj, *values, **kwargs))
 
 
 @pass_context
 def _count_printed(context: Context, value: Any) -> Any:
     """Count a printed value and return it; ``context`` prevents a call while compiling."""
     environment: Any = context.environment
-    return value if isinstance(value, Undefined) else environment.value(value)
+    return value if isinstance(value, Undefined) else environment.count_value(value)
 
 
 def _dictionary(*args: Any, **kwargs: Any) -> dict[Any, Any]:
@@ -281,9 +285,9 @@ def _filter(node: Any, name: str) -> Any:
 def _add_counters(node: Any) -> Any:
     cost = 0
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
-        inner = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
-        cost = NODE_COST * (1 + len(inner))
-        cost += sum(len(part.data) for part in inner if isinstance(part, nodes.TemplateData))
+        inner_nodes = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
+        cost = NODE_COST * (1 + len(inner_nodes))
+        cost += sum(len(n.data) for n in inner_nodes if isinstance(n, nodes.TemplateData))
     for name in node.fields:
         value = getattr(node, name)
         if isinstance(value, list):
@@ -345,7 +349,8 @@ PROBES = (
 )
 PROMPT_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
 REPLY_PROBE = "bet"
-# returns the texts around contents; the second argument is the role from the third content on
+# a function that returns the texts around contents; its second argument is the role of the third
+# content and of later ones
 Render = Callable[..., list[str]]
 
 
@@ -365,7 +370,7 @@ def split_pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
             prefix-stable.
     """
     first, ask = render(PROBES[:1])
-    second = render(PROBES[:3])
+    second = render(PROBES[:3])  # pieces of the conversation with two messages
     third = render(PROBES)
     expected = [first, second[1], second[2], second[1], second[2], ask]
     if second != [first, second[1], second[2], ask] or third != expected:
@@ -381,7 +386,7 @@ def split_pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
 
 
 def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
-    """Return whether the template writes tools' answers the same way in longer conversations."""
+    """Return whether a longer conversation leaves the text of tools' answers unchanged."""
     try:
         first = render(PROBES[:1])
         second, third = render(PROBES[:3], "tool"), render(PROBES, "tool")

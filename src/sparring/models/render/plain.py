@@ -35,7 +35,7 @@ def word_tokenizer(words: Iterable[str]) -> Tokenizer:
 
 
 def vocabulary(config: RunConfig, games: Sequence[Environment] | None = None) -> set[str]:
-    """Return every word of prompts and replies in brief style.
+    """Return all words that prompts and replies may have in brief style.
 
     Args:
         config: configuration of the run.
@@ -51,7 +51,7 @@ class PlainRenderer:
     """Turns prompts into ids, and sampled ids into text.
 
     A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``, so that every
-    prompt of a seat begins with the ids of the prompt before.
+    prompt of a seat begins with the ids of the seat's previous prompt.
     """
 
     prefix_stable = True
@@ -60,19 +60,18 @@ class PlainRenderer:
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary: dict[str, int] = tokenizer.get_vocab()
-        missing = [
-            token for token in ("<begin>", "<end>", "<ask>", "<unknown>") if token not in vocabulary
-        ]
-        if missing:
+        tokens = (BEGIN, END, ASK, UNKNOWN)
+        missing_tokens = [token for token in tokens if token not in vocabulary]
+        if missing_tokens:
             raise ModelError(
-                f"This tokenizer has no {missing[0]!r}: the plain renderer works with the tiny "
-                "model's tokenizer only."
+                f"This tokenizer has no {missing_tokens[0]!r}: the plain renderer works with the "
+                "tiny model's tokenizer only."
             )
-        special = set(tokenizer.all_special_tokens)
-        self.begin, self.end, self.ask, self.unknown = (
-            vocabulary[t] for t in ("<begin>", "<end>", "<ask>", "<unknown>")
-        )
-        self.words = {word: index for word, index in vocabulary.items() if word not in special}
+        special_tokens = set(tokenizer.all_special_tokens)
+        self.begin, self.end, self.ask, self.unknown = (vocabulary[token] for token in tokens)
+        self.words = {
+            word: index for word, index in vocabulary.items() if word not in special_tokens
+        }
         self._text = {index: word for word, index in vocabulary.items()}
         self.encode = lru_cache(maxsize=65536)(self._encode)
 
@@ -89,8 +88,8 @@ class PlainRenderer:
         self, text: str, messages: Sequence[ChatMessage] = (), prefill: str = ""
     ) -> tuple[int, ...]:
         """Return the ids that open a conversation with a text and end where a reply begins."""
-        earlier = chain.from_iterable(self.encode(message.content) for message in messages)
-        return (self.begin, *earlier, *self.append(text, prefill))
+        earlier_ids = chain.from_iterable(self.encode(message.content) for message in messages)
+        return (self.begin, *earlier_ids, *self.append(text, prefill))
 
     def append(self, text: str, prefill: str = "") -> tuple[int, ...]:
         """Return the ids that continue a conversation with a text, up to where a reply begins."""

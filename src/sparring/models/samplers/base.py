@@ -28,7 +28,7 @@ class ReplyScorer(Protocol):
         """Return for each prompt the natural logarithms of its replies' probabilities.
 
         Args:
-            prompts: exact contexts.
+            prompts: exact ids of the contexts.
             replies: non-empty replies to score for each context, stop token included.
             params: the distribution that replies would be drawn from.
         """
@@ -44,7 +44,7 @@ class Sampler(Protocol):
 
     @property
     def context(self) -> int:
-        """Longest conversation in tokens, the reply included."""
+        """Largest length of a conversation in tokens, reply included."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class Sampler(Protocol):
         """Whether a reply is exactly the same whichever other requests the sampler has.
 
         Replies then do not depend on the order of requests, their number in flight, or their split
-        into calls. Otherwise ids may differ in rare draws, and log-probabilities by up to 1e-5.
+        into calls. If false, ids may differ in rare draws, and log-probabilities by up to 1e-5.
         """
         ...
 
@@ -71,12 +71,12 @@ class Sampler(Protocol):
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (index of a request, its reply), each index once, as they are finished.
 
-        An empty list lets the caller do other work while no reply is finished. Token t of a reply
-        uses number t of its request's random stream, so that replies do not depend on each other.
-        All requests have begun when this returns.
+        An empty list means that no reply is finished yet; the caller can do other work. Token t of
+        a reply uses number t of its request's random stream, so replies do not depend on each
+        other. All requests have begun when the iterator is returned.
 
         Args:
-            requests: exact contexts with their streams.
+            requests: exact ids of contexts, with their random streams.
             params: the distribution to draw from, whose log-probabilities are returned.
             stop_ids: a reply ends with the first of these, which is part of it.
 
@@ -115,10 +115,10 @@ class SampleBatch(NamedTuple):
 
 
 class Backend(Protocol):
-    """Draws replies for several samplers in one call: all whose ``backend`` equals this one.
+    """Draws replies in one call for several samplers, whose ``backend`` is this one.
 
     A backend must be hashable. Each sampler's replies equal the replies that it draws when called
-    alone; if it is ``invariant``, exactly.
+    alone: exactly if it is ``invariant``, otherwise up to rounding.
     """
 
     def submit(
@@ -163,7 +163,7 @@ class HasDecoding(Protocol):
 
 @runtime_checkable
 class HasTokenHook(Protocol):
-    """A sampler whose replies can continue with newer weights; their results have ``runs``.
+    """A sampler whose replies can continue with newer weights; their results have ``spans``.
 
     Attributes:
         between_tokens: called between two tokens; it may publish weights. None: there is no hook.
@@ -188,7 +188,7 @@ def stream_backend_replies(
     """Give batches to a backend, and check that it yields one reply per request.
 
     Raises:
-        ModelError: a request has no reply, or two; and as for ``Backend.submit``.
+        ModelError: a request has no reply or two replies; and as for ``Backend.submit``.
     """
     return _check_indices(
         backend, backend.submit(batches), sum(len(batch.requests) for batch in batches)
@@ -201,7 +201,7 @@ def stream_replies(
     """Give requests to a sampler, and check that it yields one reply per request.
 
     Raises:
-        ModelError: a request has no reply, or two; and as for ``submit``.
+        ModelError: a request has no reply or two replies; and as for ``submit``.
     """
     return _check_indices(sampler, sampler.submit(requests, params, stop_ids), len(requests))
 
@@ -214,19 +214,19 @@ def _check_indices(
         for index, _ in results:
             if index not in open_requests:
                 raise ModelError(
-                    f"The {_kind(sampler)} returned a reply to request {index}, which is not an "
-                    f"open request from 0 to {count - 1}. Its submit must yield each index once."
+                    f"The {_describe(sampler)} returned a reply to request {index}, which is not "
+                    f"an open request from 0 to {count - 1}. Its submit must yield each index once."
                 )
             open_requests.remove(index)
         yield results
     if open_requests:
         raise ModelError(
-            f"The {_kind(sampler)} returned no reply to request {min(open_requests)} of "
+            f"The {_describe(sampler)} returned no reply to request {min(open_requests)} of "
             f"{count}. Its submit must yield each index once."
         )
 
 
-def _kind(sampler: Sampler | Backend) -> str:
+def _describe(sampler: Sampler | Backend) -> str:
     kind = "sampler" if isinstance(sampler, Sampler) else "backend"
     return f"{kind} {type(sampler).__name__}"
 

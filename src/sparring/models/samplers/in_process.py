@@ -38,8 +38,8 @@ from sparring.models.samplers.prefix_cache import (
 )
 
 EXACT = "float32"
-LIKELY_NATS = 4.0  # tokens with log-probabilities below minus this have a larger tolerance
-MAX_PROBE_TOKENS = 24  # largest length in tokens of the conversation that checks other engines
+LIKELY_NATS = 4.0  # tokens with log-probabilities below -LIKELY_NATS have a larger tolerance
+MAX_PROBE_TOKENS = 24  # largest length of the conversation by which other engines are checked
 
 
 def dtype_of(model: LanguageModel) -> str:
@@ -57,7 +57,7 @@ def probe_of(model: LanguageModel, room: int) -> list[int]:
 
     Args:
         model: the model.
-        room: number of tokens of the context to leave free after the conversation.
+        room: number of tokens that the context must leave free after the conversation.
     """
     draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(model)
     return [
@@ -85,15 +85,15 @@ def describe_difference(
     """
     if len(actual) != len(expected):
         return f"there are {len(actual)} of them, not {len(expected)}"
-    limits = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY_NATS) for value in expected]
+    tolerances = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY_NATS) for value in expected]
     errors = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
-    too_large = [n for n, limit in enumerate(limits) if not errors[n] <= limit]  # NaN too
+    too_large = [n for n, limit in enumerate(tolerances) if not errors[n] <= limit]  # NaN too
     if not too_large:
         return None
     worst = max(too_large, key=errors.__getitem__)
     return (
         f"they differ by {errors[worst]:.2g} from the learner's value {expected[worst]:.1f}; "
-        f"{limits[worst]:.2g} is allowed"
+        f"{tolerances[worst]:.2g} is allowed"
     )
 
 
@@ -109,7 +109,7 @@ class ModelSampler(ABC):
 
     @property
     def context(self) -> int:
-        """Longest conversation in tokens, the reply included."""
+        """Largest length of a conversation in tokens, reply included."""
         return self.model.context
 
     @property
@@ -134,7 +134,7 @@ class ModelSampler(ABC):
         """Refuse a conversation that does not fit into the model.
 
         Args:
-            longest: tokens of the longest conversation, reply included.
+            longest: length of the longest conversation in tokens, reply included.
 
         Raises:
             ModelError: the conversation does not fit.
@@ -156,6 +156,7 @@ NO_PROBABILITIES = (
 
 def draw(log_p: Tensor, row: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draw tokens from rows ``row`` [R] of log-probabilities [B, V] by inversion of ``draws``.
+
     Returns:
         Tokens and their log-probabilities, [R] each.
     """
@@ -190,23 +191,23 @@ def make_results(
 ) -> list[SampleResult]:
     """Return the sampled rows as records; -1 stands in place of tokens after the end."""
     lengths = (tokens >= 0).sum(axis=1).tolist()
-    stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
+    has_stop_id = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
     return [
-        SampleResult(tuple(ids[:length]), tuple(values[:length]), not stop, tuple(sets))
-        for ids, values, length, stop, sets in zip(
-            tokens.tolist(), logprobs.tolist(), lengths, stopped, supports, strict=True
+        SampleResult(tuple(ids[:length]), tuple(values[:length]), not is_stopped, tuple(sets))
+        for ids, values, length, is_stopped, sets in zip(
+            tokens.tolist(), logprobs.tolist(), lengths, has_stop_id, supports, strict=True
         )
     ]
 
 
 def sum_logprobs(logprobs: Tensor, replies: Sequence[Sequence[Ids]]) -> list[np.ndarray]:
-    """Return the log-probability of every reply from that of its tokens, [all replies, T].
+    """Return the log-probability of every reply from those of its tokens [all replies, T].
 
     Raises:
         DivergedError: a log-probability is NaN.
     """
-    flat = [reply for group in replies for reply in group]
-    lengths = torch.tensor([len(reply) for reply in flat], device=logprobs.device)
+    all_replies = [reply for group in replies for reply in group]
+    lengths = torch.tensor([len(reply) for reply in all_replies], device=logprobs.device)
     is_padding = torch.arange(logprobs.shape[1], device=logprobs.device) >= lengths[:, None]
     sums = logprobs.masked_fill(is_padding, 0.0).double().sum(1).cpu().numpy()
     if np.isnan(sums).any():
@@ -218,16 +219,17 @@ def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Return truncated and renormalised log-probabilities [B, V]; -inf for dropped tokens.
 
     ``top_k`` keeps the k largest (0: all); ``top_p`` then keeps the smallest set of most probable
-    tokens whose mass reaches p (1: all), always at least one.
+    tokens whose mass reaches p (1: all). At least one token is kept.
     """
     if 0 < top_k < logits.shape[-1]:
         threshold = logits.topk(top_k, dim=-1).values[..., -1:]
         logits = logits.masked_fill(logits < threshold, -torch.inf)
     if top_p < 1.0:
-        ordered, order = logits.sort(dim=-1, descending=True, stable=True)
-        mass_before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-        drop = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, mass_before >= top_p)
-        logits = logits.masked_fill(drop, -torch.inf)
+        sorted_logits, order = logits.sort(dim=-1, descending=True, stable=True)
+        mass_before = sorted_logits.softmax(-1).cumsum(-1) - sorted_logits.softmax(-1)
+        no_drops = torch.zeros_like(logits, dtype=torch.bool)
+        is_dropped = no_drops.scatter(-1, order, mass_before >= top_p)
+        logits = logits.masked_fill(is_dropped, -torch.inf)
     return logits.log_softmax(-1)
 
 
@@ -238,20 +240,20 @@ def supports_of(log_p: Tensor) -> list[tuple[int, ...]]:
 
 def restrict(logits: Tensor, supports: list[tuple[int, ...]]) -> Tensor:
     """Return logits [M, V] with -inf outside of the supports; an empty support keeps all."""
-    drop = torch.zeros_like(logits, dtype=torch.bool)
+    is_dropped = torch.zeros_like(logits, dtype=torch.bool)
     for row, ids in enumerate(supports):
         if ids:
-            drop[row] = True
-            drop[row, list(ids)] = False
-    return logits.masked_fill(drop, -torch.inf)
+            is_dropped[row] = True
+            is_dropped[row, list(ids)] = False
+    return logits.masked_fill(is_dropped, -torch.inf)
 
 
 class WeightUpdates:
     """Records which version of the weights drew each token of a batch.
 
     Args:
-        update: called before each token except the first. It may change weights, and then drops
-            results of older weights. It returns the version of each model.
+        update: function called before each token except the first, which returns the version of
+            each model. If it changes weights, it also drops results of older weights.
         versions: version of each model's weights at the first token.
     """
 
@@ -260,7 +262,7 @@ class WeightUpdates:
         self._changes = [(0, list(versions))]  # (first token, version of each model)
 
     def update_before(self, token: int) -> bool:
-        """Let weights change before a token is drawn; return whether any changed."""
+        """Let weights change before a token is drawn; return whether any weights changed."""
         with torch.inference_mode(False):
             versions = list(self._update())
         if versions == self._changes[-1][1]:
@@ -331,21 +333,23 @@ def decode(
     requests = [request for group in groups for request in group.requests]
     owners = [group.model for group in groups for _ in group.requests]
     rules = list(dict.fromkeys(group.rule for group in groups))
-    rule = [rules.index(group.rule) for group in groups for _ in group.requests]
+    rule_of_request = [rules.index(group.rule) for group in groups for _ in group.requests]
     first_request: dict[tuple[int, Ids], SampleRequest] = {}
     for model, request in zip(owners, requests, strict=True):
         first_request.setdefault((model, request.ids), request)
     order = sorted(first_request, key=lambda key: (key[0], len(key[1])))  # by model, then length
     row_of = {key: number for number, key in enumerate(order)}
-    row = [row_of[model, request.ids] for model, request in zip(owners, requests, strict=True)]
+    row_of_request = [
+        row_of[model, request.ids] for model, request in zip(owners, requests, strict=True)
+    ]
     rows = ContextRows(
         [ids for _, ids in order],
         [first_request[key].num_cached_ids for key in order],
         [model for model, _ in order],
     )
-    replies = BatchDecoder(Prefill(forward, caches), rules, np.array(rule), np.array(row)).run(
-        requests, rows, updates
-    )
+    replies = BatchDecoder(
+        Prefill(forward, caches), rules, np.array(rule_of_request), np.array(row_of_request)
+    ).run(requests, rows, updates)
     if updates is None:
         return replies
     return [
@@ -360,8 +364,8 @@ class BatchDecoder:
     Args:
         prefill: computes the contexts.
         rules: the rules by which replies are drawn.
-        rule: number of each request's rule, [R].
-        row: row of each request, [R].
+        rule: index of each request's rule in ``rules``, [R].
+        row: index of each request's row in the batch, [R].
     """
 
     def __init__(
@@ -385,21 +389,21 @@ class BatchDecoder:
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
         prefixes = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
         longest = self._tokens.shape[1]
-        hidden, cache = self._prefill.contexts(rows, longest)
+        hidden, cache = self._prefill.compute(rows, longest)
         open_replies, contexts, owners = np.arange(len(keys)), rows.ids, np.array(rows.owners)
         for step in range(longest):
             if step and updates is not None and updates.update_before(step):
-                hidden, cache = self._prefill.contexts(
+                hidden, cache = self._prefill.compute(
                     ContextRows(contexts, [0] * len(contexts), owners.tolist()), longest - step
                 )
-            logits = self._forward.logits(hidden, self._prefill.counts(owners))
-            chosen, continues = self._draw(logits, open_replies, keys, step)
+            logits = self._forward.logits(hidden, self._prefill.count_rows(owners))
+            drawn_tokens, continues = self._draw(logits, open_replies, keys, step)
             if not continues.all():
                 self._store(cache, contexts, prefixes, owners, self._row[open_replies[~continues]])
-            open_replies, chosen = open_replies[continues], chosen[continues]
+            open_replies, drawn_tokens = open_replies[continues], drawn_tokens[continues]
             if not len(open_replies):
                 break
-            parents, tokens = self._split_rows(open_replies, chosen)
+            parents, tokens = self._split_rows(open_replies, drawn_tokens)
             hidden, cache = self._extend(parents, tokens, contexts, owners, cache)
             pairs = zip(parents, tokens.tolist(), strict=True)
             contexts = [(*contexts[row], token) for row, token in pairs]
@@ -412,10 +416,8 @@ class BatchDecoder:
         self, logits: Tensor, open_replies: np.ndarray, keys: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw a token of every open reply; return (tokens, whether each reply continues)."""
-        chosen, continues = (
-            np.zeros(len(open_replies), dtype=np.int64),
-            np.zeros(len(open_replies), dtype=bool),
-        )
+        drawn_tokens = np.zeros(len(open_replies), dtype=np.int64)
+        continues = np.zeros(len(open_replies), dtype=bool)
         for rule_index, (params, stop_ids) in enumerate(self._rules):
             (indices,) = np.nonzero(self._rule[open_replies] == rule_index)
             if not len(indices):
@@ -428,7 +430,7 @@ class BatchDecoder:
             log_p = truncate(
                 rule_logits / params.temperature, top_p=params.top_p, top_k=params.top_k
             )
-            chosen[indices], self._logprobs[requests, step] = draw(
+            drawn_tokens[indices], self._logprobs[requests, step] = draw(
                 log_p, row, uniforms(keys[requests], step)
             )
             if params.top_p < 1.0 or params.top_k:
@@ -436,9 +438,9 @@ class BatchDecoder:
                 for request, set_index in zip(requests, row, strict=True):
                     self._supports[request].append(sets[set_index])
             stops = np.array(stop_ids, dtype=np.int64)
-            continues[indices] = (chosen[indices, None] != stops).all(1)
-        self._tokens[open_replies, step] = chosen
-        return chosen, continues & (step + 1 < self._limit[open_replies])
+            continues[indices] = (drawn_tokens[indices, None] != stops).all(1)
+        self._tokens[open_replies, step] = drawn_tokens
+        return drawn_tokens, continues & (step + 1 < self._limit[open_replies])
 
     def _store(
         self,
@@ -454,9 +456,11 @@ class BatchDecoder:
             self._prefill.caches[number].add(cache, row_of, prefixes)
 
     def _split_rows(
-        self, open_replies: np.ndarray, chosen: np.ndarray
+        self, open_replies: np.ndarray, drawn_tokens: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        pairs, inverse = np.unique(self._row[open_replies] << 32 | chosen, return_inverse=True)
+        """Return (row of the last step, new token) for each row of the next step."""
+        keys = self._row[open_replies] << 32 | drawn_tokens
+        pairs, inverse = np.unique(keys, return_inverse=True)
         self._row[open_replies] = inverse
         return pairs >> 32, pairs & 0xFFFFFFFF
 
@@ -473,7 +477,7 @@ class BatchDecoder:
             cache = cache.take(torch.from_numpy(parents).to(device))
         lengths = (len(contexts[parent]) for parent in parents)
         start = torch.from_numpy(np.fromiter(lengths, dtype=np.int64, count=len(parents)))
-        counts = self._prefill.counts(owners[parents])
+        counts = self._prefill.count_rows(owners[parents])
         hidden = self._forward.extend(
             torch.from_numpy(tokens)[:, None].to(device), start.to(device), counts, cache
         )
@@ -544,10 +548,10 @@ class InProcessSampler(ModelSampler):
     ) -> list[SampleResult]:
         """Return one reply per request, in order.
 
-        Token t of a reply uses draw t of its request's stream; replies are thus independent.
+        Token t of a reply uses draw t of its request's stream, so replies are independent.
 
         Args:
-            requests: R exact contexts with their streams.
+            requests: exact ids of R contexts, with their random streams.
             params: the distribution to draw from, whose log-probabilities are returned.
             stop_ids: a reply ends with the first of these, which is part of it.
 
@@ -581,7 +585,7 @@ class InProcessSampler(ModelSampler):
         """Return the log-probability of whole replies.
 
         Args:
-            prompts: exact contexts.
+            prompts: exact ids of the contexts.
             replies: non-empty replies to score for each context, stop token included.
             params: the distribution that replies would be drawn from.
 
@@ -594,12 +598,8 @@ class InProcessSampler(ModelSampler):
             DivergedError: the model gives no probabilities.
         """
         if prompts:
-            self.check_length(
-                max(
-                    len(ids) + max(map(len, group))
-                    for ids, group in zip(prompts, replies, strict=True)
-                )
-            )
+            pairs = zip(prompts, replies, strict=True)
+            self.check_length(max(len(ids) + max(map(len, group)) for ids, group in pairs))
         scores = []
         for begin in range(0, len(prompts), MAX_SCORED_CONTEXTS):
             chunk = slice(begin, begin + MAX_SCORED_CONTEXTS)
@@ -611,24 +611,27 @@ class InProcessSampler(ModelSampler):
     ) -> list[np.ndarray]:
         """Score a chunk: compute each context once, then each reply's tokens after it."""
         self.drop_outdated()
-        flat = [reply for group in replies for reply in group]
+        all_replies = [reply for group in replies for reply in group]
         parents = torch.tensor(
             [row for row, group in enumerate(replies) for _ in group], device=self.model.device
         )
-        width = max(map(len, flat))
+        width = max(map(len, all_replies))
         forward, zeros = SingleModelForward(self.model), [0] * len(prompts)
         prefill = Prefill(forward, [self.cache])
-        hidden, cache = prefill.contexts(ContextRows(prompts, zeros, zeros), width)
+        hidden, cache = prefill.compute(ContextRows(prompts, zeros, zeros), width)
         target = torch.tensor(
-            [(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device
+            [(*reply, *(0,) * (width - len(reply))) for reply in all_replies],
+            device=self.model.device,
         )
         states = hidden[parents][:, None]
         if width > 1:
-            branched = cache.take(parents)
+            reply_cache = cache.take(parents)
             start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
-            states = torch.cat([states, self.model.extend(target[:, :-1], start, branched)], dim=1)
+            later_states = self.model.extend(target[:, :-1], start, reply_cache)
+            states = torch.cat([states, later_states], dim=1)
         logits = forward.logits(states.flatten(0, 1), ()) / params.temperature
-        log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
+        log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k)
+        log_p = log_p.view(len(all_replies), width, -1)
         token_logprobs = log_p.gather(2, target[:, :, None]).squeeze(2)
         return sum_logprobs(token_logprobs, replies)
 
@@ -653,7 +656,7 @@ class SharedBase:
         Samplers are called one by one if rounding in a common batch would change invariant replies.
         """
         batches = [batch for batch in batches if batch.requests]
-        samplers = _samplers(batches)
+        samplers = _distinct_samplers(batches)
         members = [sampler.member for sampler in samplers if sampler.member is not None]
         forward = self._base.join(members) if len(samplers) > 1 else None
         is_one_batch = bool(batches) and (forward is not None or len(samplers) == 1)
@@ -662,7 +665,7 @@ class SharedBase:
         return iter(([*enumerate(replies)],))
 
 
-# by the ``id`` of the base's model; a sampler in use keeps its entry
+# keys are the ``id`` of the base's model; an entry stays while a sampler uses it
 _bases: WeakValueDictionary[int, SharedBase] = WeakValueDictionary()
 
 
@@ -676,12 +679,9 @@ def _find_shared_base(base: LanguageModel | None) -> SharedBase | None:
     return shared
 
 
-def _samplers(batches: Sequence[SampleBatch]) -> list[InProcessSampler]:
-    return list(
-        dict.fromkeys(
-            sampler for batch in batches if isinstance(sampler := batch.sampler, InProcessSampler)
-        )
-    )
+def _distinct_samplers(batches: Sequence[SampleBatch]) -> list[InProcessSampler]:
+    samplers = dict.fromkeys(batch.sampler for batch in batches)
+    return [sampler for sampler in samplers if isinstance(sampler, InProcessSampler)]
 
 
 @torch.inference_mode()
@@ -691,7 +691,7 @@ def sample_batches(
     """Return one reply per request of samplers in this process, in order.
 
     Args:
-        batches: each with at least one request.
+        batches: the batches, each with at least one request.
         forward: forward pass of the samplers' models, in the order of their first batches; None:
             one sampler has all batches.
 
@@ -699,10 +699,10 @@ def sample_batches(
         ModelError: a context and its reply do not fit into a model.
         DivergedError: a model gives no probabilities.
     """
-    samplers = _samplers(batches)
-    number = {id(sampler): index for index, sampler in enumerate(samplers)}
+    samplers = _distinct_samplers(batches)
+    number_of = {id(sampler): index for index, sampler in enumerate(samplers)}
     groups = [
-        ModelRequests(number[id(sampler)], (params, tuple(stop_ids)), requests)
+        ModelRequests(number_of[id(sampler)], (params, tuple(stop_ids)), requests)
         for sampler, requests, params, stop_ids in batches
     ]
     for group, batch in zip(groups, batches, strict=True):

@@ -1,8 +1,8 @@
 """Samples replies at an OpenAI-compatible server that the user has started, by token ids.
 
-The server has the frozen weights. After each update it loads a policy's adapters under a new name,
-because its caches would keep the old weights of a reused name. The server is checked with one
-conversation before it draws replies. Several samplers may share a server and its connection.
+The server has the frozen weights. After each update it loads a policy's adapters under a new name:
+for a name that is used again, its caches would keep the old weights. The server is checked with
+one conversation before it draws replies. Several samplers may share a server and its connection.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from sparring.models.samplers.in_process import (
 )
 
 FOLDER_VARIABLE = "SPARRING_ADAPTERS"  # environment variable: a folder that the server can read
-ALREADY_LOADED, NOT_FOUND = "already been loaded", 404  # a server's answers about names
+ALREADY_LOADED = "already been loaded"  # part of a server's answer to a name that it knows
+NOT_FOUND = 404  # status of a server's answer to an unknown name
 UNLOAD_SECONDS = 10.0  # timeout of a request to unload adapters
 
-Key = tuple[int, int]  # number of updates, and of changes besides updates
+Key = tuple[int, int]  # number of updates of the weights, number of other changes
 
 
 @contextlib.contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Raise a RolloutError of the server as RunError, so that the episode is not repeated.
+    """Raise RunError in place of the server's RolloutError, so that the episode is not repeated.
 
     Raises:
-        RunError: in place of a RolloutError.
+        RunError: the block raised a RolloutError.
     """
     try:
         yield
@@ -81,7 +82,7 @@ class AdapterFolder:
         self.folder.chmod(0o755)  # the server may run as another user
         self._count, self._lock = itertools.count(1), threading.RLock()
         self._loaded: set[str] = set()
-        self._dropped: set[str] = set()  # loaded adapters that are no longer needed
+        self._unneeded: set[str] = set()  # loaded adapters that are no longer needed
         weakref.finalize(self, _remove_adapters, connection, self._loaded, self.folder)
 
     def add(self, model: LanguageModel) -> str:
@@ -108,30 +109,31 @@ class AdapterFolder:
             try:
                 self._connection.send("/load_lora_adapter", request, str, "a word")
             except StatusError as error:
-                if ALREADY_LOADED not in str(error):  # by an earlier try; its answer was lost
+                # the answer to an earlier try may have been lost
+                if ALREADY_LOADED not in str(error):
                     raise
             self._loaded.add(name)
 
     def has(self, name: str) -> bool:
         """Return whether the server has loaded adapters of this name and still needs them."""
-        return name in self._loaded - self._dropped
+        return name in self._loaded - self._unneeded
 
     def drop(self, names: Collection[str]) -> None:
         """Mark adapters as no longer needed."""
-        self._dropped.update(names)
+        self._unneeded.update(names)
 
     def unload(self, needed: Collection[str]) -> None:
         """Let the server unload dropped adapters, except those in ``needed``."""
         with self._lock:
-            for name in [adapter for adapter in self._dropped if adapter not in needed]:
+            for name in [adapter for adapter in self._unneeded if adapter not in needed]:
                 _unload(self._connection, name)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
-                self._dropped.discard(name)
+                self._unneeded.discard(name)
                 self._loaded.discard(name)
 
 
 def _unload(connection: Connection, name: str) -> None:
-    # RuntimeError: at the end of the process a host's address cannot be looked up
+    # RuntimeError: at the end of the process no host's address can be looked up
     with contextlib.suppress(RolloutError, RuntimeError):
         connection.send(
             "/unload_lora_adapter",
@@ -155,14 +157,14 @@ class ServedAdapters:
         folder: the folder of adapters.
 
     Attributes:
-        changes: number of changes of the weights besides updates.
+        changes: number of changes of the weights that are not updates.
         checked_temperatures: temperatures at which the server was checked with the current weights.
     """
 
     def __init__(self, folder: AdapterFolder) -> None:
         self._folder, self.changes = folder, 0
         self.checked_temperatures: set[float] = set()
-        self._loaded_names: list[str] = []  # name of the loaded adapters
+        self._loaded_names: list[str] = []  # the name of the loaded adapters, if any
         self._key: Key | None = None
         weakref.finalize(self, folder.drop, self._loaded_names)
 
@@ -189,7 +191,7 @@ SERVER_ADVICE = (
 
 
 class CompletionRequest(NamedTuple):
-    """One request; its ids are below ``vocabulary``."""
+    """A request for one reply; ids are below ``vocabulary``, the number of tokens."""
 
     name: str
     ids: Ids
@@ -226,9 +228,9 @@ class CompletionRequest(NamedTuple):
         """
         ids, logprobs, prompt = _parse_choice(body)
         if not ids or not logprobs:
-            missing = "log-probabilities" if ids else "token ids"
+            missing_part = "log-probabilities" if ids else "token ids"
             raise RunError(
-                f"The server gives no {missing} with a reply of {self.name!r}. {SERVER_ADVICE}"
+                f"The server gives no {missing_part} with a reply of {self.name!r}. {SERVER_ADVICE}"
             )
         if prompt not in (None, list(self.ids)):
             raise RunError(
@@ -301,7 +303,7 @@ ADVICE = {
 
 
 class ServerSampler(Protocol):
-    """A sampler of a server."""
+    """A sampler that draws its replies at a server."""
 
     model: LanguageModel
 
@@ -344,10 +346,10 @@ class Server:
         self._adapter_folder: AdapterFolder | None = None  # None until a policy has adapters
         self.lock = threading.RLock()
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="openai")
-        self._checked: weakref.WeakKeyDictionary[LanguageModel, set[float]] = (
+        self._checked_temperatures: weakref.WeakKeyDictionary[LanguageModel, set[float]] = (
             weakref.WeakKeyDictionary()
         )
-        self._users: Counter[str] = Counter()  # number of open calls by name
+        self._num_calls: Counter[str] = Counter()  # number of open calls by name of weights
         self._adapters: weakref.WeakKeyDictionary[LanguageModel, ServedAdapters] = (
             weakref.WeakKeyDictionary()
         )
@@ -367,7 +369,7 @@ class Server:
 
     def checked_temperatures(self, model: LanguageModel) -> set[float]:
         """Return the temperatures at which a model without adapters was checked."""
-        return self._checked.setdefault(model, set())
+        return self._checked_temperatures.setdefault(model, set())
 
     def submit(
         self, batches: Sequence[SampleBatch]
@@ -376,7 +378,7 @@ class Server:
         requests: list[CompletionRequest] = []
         with self.lock:
             names = [cast(ServerSampler, batch.sampler).served_name(batch) for batch in batches]
-            self._users.update(names)
+            self._num_calls.update(names)
         for name, batch in zip(names, batches, strict=True):
             vocabulary = vocabulary_of(cast(ServerSampler, batch.sampler).model)
             for ids, stream, _ in batch.requests:
@@ -390,7 +392,7 @@ class Server:
     def _wait_for(
         self, requests: Sequence[CompletionRequest], names: Sequence[str]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield () once, when all requests have begun, and then their replies."""
+        """Yield () when all requests have begun, and then lists of replies."""
         index_of = {
             self._threads.submit(self.reply, request): index
             for index, request in enumerate(requests)
@@ -405,13 +407,13 @@ class Server:
             for future in index_of:
                 future.cancel()
             with self.lock:
-                self._users.subtract(names)
-                self._users = +self._users
+                self._num_calls.subtract(names)
+                self._num_calls = +self._num_calls  # without names of no call
                 if self._adapter_folder is not None:
-                    self._adapter_folder.unload(self._users)
+                    self._adapter_folder.unload(self._num_calls)
 
     def reply(self, request: CompletionRequest) -> SampleResult:
-        """Return the reply to a request; adapters are loaded again once after a server's restart.
+        """Return the reply to a request; after a server's restart, load its adapters again once.
 
         Raises:
             RunError: there is no usable reply.
@@ -440,7 +442,7 @@ def server_of(settings: ServerSettings) -> Server:
     return server
 
 
-PROBE_REPLY = 8  # length in tokens of the reply by which a server is checked
+PROBE_REPLY_TOKENS = 8  # length in tokens of the reply by which a server is checked
 CACHE_BYTES = 64 << 20  # size of the KV cache for scoring in this process
 
 Times = Annotated[int, Field(ge=0, le=1000)]
@@ -458,7 +460,7 @@ class OpenAISampler(ModelSampler):
         tolerance: largest difference between log-probabilities of the server and this process.
     """
 
-    decoding = "openai"  # what computes replies, for provenance.json
+    decoding = "openai"  # name of the program that computes replies, for provenance.json
     invariant = False
 
     def __init__(self, model: LanguageModel, server: Server, tolerance: float) -> None:
@@ -491,30 +493,33 @@ class OpenAISampler(ModelSampler):
         Raises:
             ModelError, RunError, DivergedError: as for ``submit``.
         """
-        for option, value, off_value in (
-            ("top_p", batch.params.top_p, 1.0),
-            ("top_k", batch.params.top_k, 0),
-        ):
-            if value != off_value:
+        options = ("top_p", batch.params.top_p, 1.0), ("top_k", batch.params.top_k, 0)
+        for option, value, default in options:
+            if value != default:
                 raise ModelError(
                     f"sampler 'openai' and rollout.{option}={value}: the learner must know which "
                     f"tokens truncation kept, but a server does not return them. Write "
-                    f"rollout.{option}: {off_value}, or sampler.name=vllm or in_process."
+                    f"rollout.{option}: {default}, or sampler.name=vllm or in_process."
                 )
         longest = max((len(request.ids) for request in batch.requests), default=0)
         self.check_length(longest + batch.params.max_new_tokens)
         adapters, temperature = self._adapters, batch.params.temperature
         served = self.backend.settings.served
         name = served if adapters is None else adapters.name(self.model)
-        checked = self.backend.checked_temperatures(self.model)
-        temperatures = checked if adapters is None else adapters.checked_temperatures
-        if temperature not in temperatures:
-            self._check(name, SamplingParams(max_new_tokens=PROBE_REPLY, temperature=temperature))
-            temperatures.add(temperature)
+        checked_temperatures = (
+            self.backend.checked_temperatures(self.model)
+            if adapters is None
+            else adapters.checked_temperatures
+        )
+        if temperature not in checked_temperatures:
+            self._check(
+                name, SamplingParams(max_new_tokens=PROBE_REPLY_TOKENS, temperature=temperature)
+            )
+            checked_temperatures.add(temperature)
         return name
 
     def _check(self, name: str, params: SamplingParams) -> None:
-        prompt = tuple(probe_of(self.model, room=PROBE_REPLY))
+        prompt = tuple(probe_of(self.model, room=PROBE_REPLY_TOKENS))
         reply = self.backend.reply(
             CompletionRequest(name, prompt, 0, params, (), vocabulary_of(self.model))
         )
@@ -583,7 +588,7 @@ def openai(
         model: the language model that replies are drawn from.
         base_url: http(s) address of the API, without "/completions" at the end. An address on
             another machine must be typed on the command line, or be in SPARRING_ENDPOINT_HOSTS.
-        served: the server's name of the model; used only for a policy without adapters.
+        served: the server's name of the model; used only if the policy has no adapters.
         key_variable: name of the environment variable that holds the server's key; not needed for
             a loopback address.
         concurrency: the largest number of open requests.

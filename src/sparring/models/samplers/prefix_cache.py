@@ -5,9 +5,9 @@ positions; all conversations that begin with the same ids share the earlier ones
 grows with the number of computed tokens, not with the lengths of conversations.
 
 Several models may be adapters over one base, such as the members of a league. The base's products
-then run over the rows of all models at once, and each row adds the adapters of its model, unmerged:
-W x + (alpha / rank) B A x. If no row depends on its batch in each model alone, this also holds for
-the common batch: products are padded to a number of rows that works for all models
+then run over the rows of all models at once, and each row adds the output of its model's adapters:
+W x + (alpha / rank) B A x. If the rows of each model alone do not depend on their batch, they do
+not depend on the common batch: products are padded to a number of rows that works for all models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -99,7 +99,7 @@ class Adapter(NamedTuple):
 
     inner: nn.Module  # A
     outer: nn.Module  # B
-    scale: float
+    scale: float  # alpha / rank
 
 
 Adapters = Mapping[str, Adapter]  # name of a layer in the base -> its adapter
@@ -142,8 +142,8 @@ class AdaptedLayer(nn.Module):
                 inputs = pad_rows(x[begin:end], self._routes.rows).to(
                     next(adapter.inner.parameters()).dtype
                 )
-                added = adapter.outer(adapter.inner(inputs)) * adapter.scale
-                result[begin:end] += added[: end - begin]
+                adapter_output = adapter.outer(adapter.inner(inputs)) * adapter.scale
+                result[begin:end] += adapter_output[: end - begin]
         return result
 
 
@@ -158,8 +158,8 @@ class BaseMember(NamedTuple):
 def member_of(model: LanguageModel) -> BaseMember | None:
     """Return a model as a member of a batch over its base; None if it cannot share a batch.
 
-    A member has a known base that runs by torch through ``TreeForward``, and adapters on linear
-    layers only, or none.
+    A member has a known base that runs through ``TreeForward`` by torch, not by compiled code.
+    If it has adapters, they are on linear layers only.
     """
     forward = model.forward
     if model.shared_base is None or not isinstance(forward, TreeForward) or forward.compiled:
@@ -198,9 +198,9 @@ class BaseWeights:
         if any(paddings) and not rows:
             return None
         sizes = [padding for padding in paddings if padding]
-        common = PaddingSizes(rows, sizes[0].queries) if sizes else None
+        common_padding = PaddingSizes(rows, sizes[0].queries) if sizes else None
         adapters = [member.adapters for member in members]
-        return JointForward(*self._networks[names], adapters, common)
+        return JointForward(*self._networks[names], adapters, common_padding)
 
     def _add_routes(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
         network, routes = share_weights(self.shared_base.network), AdapterRoutes()
@@ -283,7 +283,7 @@ class CacheBudget:
 
     def __init__(self) -> None:
         self.caches: WeakSet[PrefixCache] = WeakSet()
-        self._last = 0
+        self._last_number = 0
 
     @property
     def bytes(self) -> int:
@@ -291,9 +291,9 @@ class CacheBudget:
         return sum(cache.bytes for cache in self.caches)
 
     def new_number(self) -> int:
-        """Return the number of a new batch, larger than all earlier numbers."""
-        self._last += 1
-        return self._last
+        """Return a number for a new batch, larger than all earlier numbers."""
+        self._last_number += 1
+        return self._last_number
 
     def batches(self) -> dict[int, KeyValueCache]:
         """Return all batches by their numbers."""
@@ -315,7 +315,7 @@ class PrefixCache:
 
     Args:
         budget: largest size in bytes of all caches of ``shared`` together.
-        shared: the budget shared with other models' caches; None: a new one.
+        shared: the budget shared with other models' caches; None: a new budget.
 
     Attributes:
         tokens_computed: number of positions that the network computed for this model.
@@ -344,11 +344,13 @@ class PrefixCache:
 
         Args:
             cache: holds the rows.
-            rows: the number of each row, by its ids.
-            prefixes: the prefix of each row that may be cached already; () without one.
+            rows: the index of each row in the cache, by its ids.
+            prefixes: the prefix of each row that may be cached already; (): none.
         """
-        cached = {ids: self.find(prefixes[n]) if prefixes[n] else None for ids, n in rows.items()}
-        starts = [len(prefixes[n]) if cached[ids] is not None else 0 for ids, n in rows.items()]
+        prefix_spans = {
+            ids: self.find(prefixes[n]) if prefixes[n] else None for ids, n in rows.items()
+        }
+        starts = [len(prefixes[n]) if prefix_spans[ids] else 0 for ids, n in rows.items()]
         lengths = [len(ids) - start for ids, start in zip(rows, starts, strict=True)]
         device = cache.device
         batch = cache.part(
@@ -360,19 +362,19 @@ class PrefixCache:
         self.batches[number] = batch, list(rows)
         for row, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
             span = CachedSpan(number, row, start, length)
-            self._spans_by_ids[ids] = (*(cached[ids] or ()), span)
+            self._spans_by_ids[ids] = (*(prefix_spans[ids] or ()), span)
         self.shared.drop_beyond(self.budget)
 
     def drop(self) -> int:
         """Drop the oldest batch; return its bytes."""
-        number, (batch, dropped) = self.batches.popitem(last=False)
-        for ids in dropped:
+        number, (batch, ids_of_rows) = self.batches.popitem(last=False)
+        for ids in ids_of_rows:
             if (spans := self._spans_by_ids.get(ids)) is not None and spans[-1].batch == number:
                 del self._spans_by_ids[ids]
         return batch.bytes
 
     def copy(self, conversations: Sequence[CachedSpans], cache: KeyValueCache) -> None:
-        """Write cached conversations into rows 0, 1, 2, ... of a cache, one gather per batch."""
+        """Write cached conversations into rows 0, 1, 2, ... of a cache, batch by batch."""
         sources: dict[int, list[tuple[int, int, int, int]]] = {}
         for row, spans in enumerate(conversations):
             for span in spans:
@@ -386,7 +388,7 @@ class PrefixCache:
             cache.put(batches[number], source_rows, target_rows, start, int(length.max()))
 
     def clear(self) -> None:
-        """Drop all cached keys and values, as the weights have changed."""
+        """Drop all cached keys and values, after a change of the weights."""
         self._spans_by_ids.clear()
         self.batches.clear()
 
@@ -411,13 +413,13 @@ class Prefill:
 
     Args:
         forward: the forward pass of the models.
-        caches: KV cache of each model, with a common budget.
+        caches: prefix cache of each model, with a common budget.
     """
 
     def __init__(self, forward: Forward, caches: Sequence[PrefixCache]) -> None:
         self.forward, self.caches = forward, caches
 
-    def contexts(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
+    def compute(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
         """Return the last hidden state [B, C] and the cache of every context.
 
         Args:
@@ -445,13 +447,13 @@ class Prefill:
             (len(prefixes), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
         )
         cache = self.forward.new_cache(len(prefixes), room)
-        for part_rows, states, part in parts:
+        for part_rows, states, part_cache in parts:
             index = torch.tensor(part_rows, device=device)
             hidden[index] = states
-            cache.copy_from(part, torch.arange(len(part_rows), device=device), index, room)
+            cache.copy_from(part_cache, torch.arange(len(part_rows), device=device), index, room)
         return hidden, cache
 
-    def counts(self, owners: Sequence[int] | np.ndarray) -> list[int]:
+    def count_rows(self, owners: Sequence[int] | np.ndarray) -> list[int]:
         """Return the number of rows of each model."""
         counts: list[int] = np.bincount(owners, minlength=len(self.caches)).tolist()
         return counts
@@ -464,7 +466,9 @@ class Prefill:
     def _compute_new(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
         device, count = self.forward.device, len(rows.ids)
         tree = prefix_tree(rows.ids, rows.owners)
-        counts = self.counts(np.array(rows.owners)[(tree.flat_index // tree.node.shape[1]).numpy()])
+        counts = self.count_rows(
+            np.array(rows.owners)[(tree.flat_index // tree.node.shape[1]).numpy()]
+        )
         tree, cache = tree.to(device), self.forward.new_cache(count, room)
         ends = tree.node[
             torch.arange(count, device=device),
@@ -482,12 +486,12 @@ class Prefill:
         # padding is written after the ends of shorter rows
         cache = self.forward.new_cache(count, max(max(prefix_lengths) + width, room))
         self.caches[0].copy(prefixes, cache)
-        padded = np.zeros((count, width), dtype=np.int64)
+        padded_ids = np.zeros((count, width), dtype=np.int64)
         for row, (ids, begin) in enumerate(zip(rows.ids, prefix_lengths, strict=True)):
-            padded[row, : len(ids) - begin] = ids[begin:]
+            padded_ids[row, : len(ids) - begin] = ids[begin:]
         start = torch.tensor(prefix_lengths, device=device)
         hidden = self.forward.extend(
-            torch.from_numpy(padded).to(device), start, self.counts(rows.owners), cache
+            torch.from_numpy(padded_ids).to(device), start, self.count_rows(rows.owners), cache
         )
         self.count_computed(
             np.bincount(rows.owners, num_new, len(self.caches)).astype(np.int64).tolist()

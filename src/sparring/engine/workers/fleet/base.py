@@ -15,7 +15,7 @@ class WorkerMessage(NamedTuple):
 
 
 class Fleet(Protocol):
-    """Workers by number; only ``poll`` and ``close`` wait for a worker.
+    """Workers with numbers; only ``poll`` and ``close`` wait for a worker.
 
     One thread calls ``poll``; any thread calls the other methods, also while ``poll`` waits.
 
@@ -30,7 +30,7 @@ class Fleet(Protocol):
     elastic: bool
 
     def now(self) -> float:
-        """Return the seconds on the clock that measures timeouts."""
+        """Return the time in seconds, by the clock that measures timeouts."""
 
     def start(self, worker: int) -> None:
         """Start a worker, whose first message says that it is ready."""
@@ -41,13 +41,13 @@ class Fleet(Protocol):
         Args:
             worker: a worker that has joined and has answered its last message.
             message: a task.
-            files: SHA-256 -> weights file, for files that the task names and the worker lacks.
-                They exist until the task is answered. If workers cannot read them, the fleet sends
-                their contents.
+            files: SHA-256 -> path of each weights file that the task names and the worker lacks.
+                The files exist until the task is answered. If workers cannot read them, the fleet
+                sends their contents.
         """
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights to all workers, as files that workers can read.
+        """Announce newer weights to all workers, by the paths of files that workers can read.
 
         A playing worker loads them at once if the fleet can reach it; if not, with its next task.
         """

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core.child_process import ChildProcess, Mailbox
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.engine.workers.fleet.base import WorkerMessage
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({read_fd}, {write_fd})"
@@ -34,11 +34,11 @@ class PythonProcess(ChildProcess):
     """A Python process with one thread, which runs a module.
 
     Args:
-        number: identifies the process.
-        settings: the first message to it.
-        mailbox: receives (process, message), and (process, None) once the process has ended.
+        number: number of the process among the workers.
+        settings: the first message to the process.
+        mailbox: receives (process, message), and (process, None) when the process has ended.
         module: the module whose ``main`` is called with the descriptors of the two pipes.
-        environment: variables that are added to those of this process.
+        environment: variables that are added to the variables of this process.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProcessFleet:
     Args:
         config: the run's configuration, as values of JSON.
         workers: number of workers.
-        carry: whether weights travel through the pipes. If not, workers read the files.
+        carry: whether weights travel through the pipes. If false, workers read the files.
         gpus: GPUs of this machine, assigned in turn, one to each worker. Empty: workers see the
             GPUs that this process sees.
     """
@@ -91,13 +91,13 @@ class ProcessFleet:
         self._mutex = threading.Lock()  # guards ``_children``
 
     def now(self) -> float:
-        """Return the seconds on its clock; see ``Fleet``."""
+        """Return the time in seconds; see ``Fleet``."""
         return time.monotonic()
 
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        variables = self._gpus and visible_gpus(
+        variables = self._gpus and gpu_variables(
             [self._gpus[worker % len(self._gpus)]], "scale.gpus"
         )
         child = PythonProcess(worker, self._settings, self._mailbox, environment=variables or None)
@@ -112,7 +112,7 @@ class ProcessFleet:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights, unless weights travel through the pipes and would fill them."""
+        """Announce newer weights; do nothing if weights would travel through the pipes."""
         if self._carry:
             return
         with self._mutex:
@@ -131,17 +131,17 @@ class ProcessFleet:
             with self._mutex:
                 children = list(self._children.values())
             messages = [
-                item
-                for process in children
-                if process.has_ended()
-                for item in self._messages_of(process)
+                worker_message
+                for ended_child in children
+                if ended_child.has_ended()
+                for worker_message in self._messages_of(ended_child)
             ]
         return messages
 
     def _messages_of(
         self, child: PythonProcess, message: bytes | None = None
     ) -> list[WorkerMessage]:
-        """Return the message of a process, or that it has ended; [] if the fleet ended it."""
+        """Return a process's message, or the message of its end; [] if the fleet ended it."""
         with self._mutex:
             if self._children.get(child.number) is not child:
                 return []

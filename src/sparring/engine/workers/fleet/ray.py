@@ -25,7 +25,7 @@ from typing import Any
 
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import DEBUG, ConfigError, RunError
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import PythonProcess
@@ -36,14 +36,14 @@ DRIVER = "sparring.engine.workers.fleet.ray_driver"
 START_TIMEOUT = 180.0  # seconds for Ray to start
 CONNECT_TIMEOUT = 10.0  # seconds to reach the head of a cluster
 CLOSE_TIMEOUT = 20.0  # seconds for Ray to end
-HEAD_TIMEOUT = 20  # seconds after which a silent head of a run's own Ray counts as ended
+HEAD_TIMEOUT = 20  # seconds without a message after which the head of a run's own Ray has ended
 FOLDER_PREFIX = "sparring-ray-"  # prefix of folders with the files of Ray
-KEEP_FILE = "kept"  # a folder with this file is not removed, as an error message names it
+KEEP_FILE = "kept"  # a folder with this file is not removed, because an error message names it
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_address(address: str) -> None:
-    """Check that a cluster, whose machines can run any code in this process, is trusted.
+    """Check that the user trusts a cluster: its machines can run any code in this process.
 
     Raises:
         ConfigError: the cluster is on another machine, and the user has not named it.
@@ -60,7 +60,7 @@ def check_address(address: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Check that something listens at an address; Ray itself would try to connect for minutes."""
+    """Check that a program listens at an address; Ray itself would try to connect for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
@@ -111,8 +111,8 @@ class RayFleet:
         self._where = "on this machine" if address is None else f"at {address}"
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
         self._start_numbers: dict[int, int] = {}  # number of the start of each running worker
-        self._starts = 0
-        self._mutex = threading.Lock()  # guards ``_start_numbers`` and ``_starts``
+        self._num_starts = 0
+        self._mutex = threading.Lock()  # guards ``_start_numbers`` and ``_num_starts``
         self._failed = self._closed = False
         self._lock: int | None
         self._folder, self._lock = _make_folder()
@@ -133,7 +133,7 @@ class RayFleet:
             module=DRIVER,
             environment={
                 **_environment(address),
-                **(visible_gpus(gpus, "scale.gpus") if gpus else {}),
+                **(gpu_variables(gpus, "scale.gpus") if gpus else {}),
             },
         )
         capacity = self._wait_until_up()
@@ -147,7 +147,7 @@ class RayFleet:
         except BaseException:  # an interrupt
             self.close()
             raise
-        header, payload = _parts(frame)
+        header, payload = _parse_frame(frame)
         if header[0] == "up":
             return int(header[1])
         self._failed = header[0] == "gone"
@@ -160,15 +160,15 @@ class RayFleet:
         )
 
     def now(self) -> float:
-        """Return the seconds on its clock; see ``Fleet``."""
+        """Return the time in seconds; see ``Fleet``."""
         return time.monotonic()
 
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         with self._mutex:
-            self._starts += 1
-            self._start_numbers[worker] = self._starts
-            self._request("start", worker, self._starts)
+            self._num_starts += 1
+            self._start_numbers[worker] = self._num_starts
+            self._request("start", worker, self._num_starts)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
@@ -177,7 +177,7 @@ class RayFleet:
                 self._request("send", worker, self._start_numbers[worker], files, message)
 
     def tell(self, message: bytes) -> None:
-        """Do nothing, as an actor at play receives no messages; see ``Fleet``."""
+        """Do nothing, because an actor receives no messages while it plays; see ``Fleet``."""
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
@@ -193,8 +193,8 @@ class RayFleet:
         payload: bytes = b"",
     ) -> None:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
-        head = json.dumps([command, worker, start_number, paths]).encode()
-        self._child.send(head + b"\n" + payload, {})
+        header = json.dumps([command, worker, start_number, paths]).encode()
+        self._child.send(header + b"\n" + payload, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return the messages that have arrived; see ``Fleet``.
@@ -206,10 +206,10 @@ class RayFleet:
         try:
             while True:
                 frame = self._mailbox.get(timeout=0 if messages else max(seconds, 0.001))[1]
-                messages.extend(self._messages_of(*_parts(frame)))
+                messages.extend(self._messages_of(*_parse_frame(frame)))
         except queue.Empty:
             if not messages and self._child.has_ended():
-                self._messages_of(*_parts(None))
+                self._messages_of(*_parse_frame(None))
         return messages
 
     def _messages_of(self, header: list[Any], payload: bytes) -> list[WorkerMessage]:
@@ -248,8 +248,8 @@ class RayFleet:
         """End all workers, and the Ray that was started here; see ``Fleet``."""
         self._closed = True
         self._request("close")
-        end = time.monotonic() + CLOSE_TIMEOUT
-        while not self._child.has_ended() and time.monotonic() < end:
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        while not self._child.has_ended() and time.monotonic() < deadline:
             time.sleep(0.02)
         self._child.kill()
         self._child.wait_until_gone()
@@ -262,8 +262,8 @@ class RayFleet:
             self._lock = None
 
 
-def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
-    """Return the head of a frame and the bytes after it; a frame None: the sender has ended."""
+def _parse_frame(frame: bytes | None) -> tuple[list[Any], bytes]:
+    """Return a frame's header and the bytes after it; None means that the sender has ended."""
     if frame is None:
         return ["gone"], b""
     header, _, payload = frame.partition(b"\n")
@@ -277,8 +277,8 @@ def _make_folder() -> tuple[Path, int]:
     """
     default_folder = tempfile.gettempdir()
     parent = Path(default_folder if len(default_folder) < 20 else "/tmp")
-    for abandoned in parent.glob(f"{FOLDER_PREFIX}*"):
-        _remove_if_abandoned(abandoned)
+    for old_folder in parent.glob(f"{FOLDER_PREFIX}*"):
+        _remove_if_abandoned(old_folder)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another run removed it as abandoned
@@ -311,7 +311,10 @@ def _environment(address: str | None) -> dict[str, str]:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_gcs_rpc_server_reconnect_timeout_s": str(HEAD_TIMEOUT),
         }
-    token = Path("~/.ray/auth_token").expanduser()
-    has_key = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or token.is_file()
+    token_file = Path("~/.ray/auth_token").expanduser()
+    has_token = {
+        "RAY_AUTH_TOKEN",
+        "RAY_AUTH_TOKEN_PATH",
+    } & os.environ.keys() or token_file.is_file()
     mode = {"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")}
-    return no_statistics | (mode if has_key else {})
+    return no_statistics | (mode if has_token else {})

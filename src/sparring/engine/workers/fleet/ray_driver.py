@@ -1,10 +1,10 @@
 """The process that talks to Ray for a run, and the code of Ray's actors.
 
 Ray takes over the signals of its process, and ends the process when the head of the cluster ends.
-The training process must survive this and report it, so Ray runs in a separate process.
+The training process must survive that end and report it, so Ray runs in a separate process.
 
 Frames on both pipes are a line of JSON, then bytes (see ``ray.py``). Ray serialises only the class
-of the actor; everything else that travels is text and bytes.
+of the actor; all other messages are text and bytes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sparring.engine.workers.fleet.processes import ONE_THREAD, end_with_parent
 
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 200 << 20  # size of the object store of a run's own Ray
-MAX_SHARED = 8  # files of weights whose contents stay in the object store
+MAX_SHARED = 8  # number of weights files whose contents stay in the object store
 KILL_TIMEOUT = 5.0  # seconds for killed processes to end
-CHECK_SECONDS = 5.0  # seconds between checks that Ray still runs here
+CHECK_SECONDS = 5.0  # seconds between two checks that Ray still runs on this machine
 
 Send = Callable[[list[Any], bytes], None]
 
 
-def _actor() -> type[Any]:
+def _actor_class() -> type[Any]:
     """Return the class of the actors; a local class is sent as a whole and needs no import."""
 
     class Sparring:
@@ -82,7 +82,7 @@ class RayDriver:
     Args:
         settings: the run's configuration (``config``), how ``weights`` travel, and the number of
             GPUs that an actor reserves (``gpus_per_worker``).
-        send: sends a frame: a head, then bytes.
+        send: function that sends a frame: a header, then bytes.
     """
 
     def __init__(self, settings: Mapping[str, Any], send: Send) -> None:
@@ -90,26 +90,26 @@ class RayDriver:
         self._config = json.dumps(settings["config"]).encode()
         self._actors: dict[int, Any] = {}
         self._shared: dict[str, Any] = {}  # references of the contents of files by their SHA-256
-        self._kind = ray.remote(
+        self._actor_class = ray.remote(
             num_cpus=1,
             num_gpus=settings["gpus_per_worker"],
             max_restarts=0,
             max_task_retries=0,
             runtime_env={"env_vars": ONE_THREAD},
-        )(_actor())
+        )(_actor_class())
 
     def carry_out(self, header: list[Any], payload: bytes) -> None:
-        """Start, send to or end a worker, as the head says; ``start_number`` counts starts."""
+        """Start a worker, send it a message, or end it; ``start_number`` counts all starts."""
         request, worker, start_number, files = header
         if request == "end":
             self.end(worker)
             return
         try:
             if request == "start":
-                self._actors[worker] = self._kind.remote()
+                self._actors[worker] = self._actor_class.remote()
                 reference = self._actors[worker].begin.remote(sys.path, os.getcwd(), self._config)
             else:
-                contents = {} if self._weights == "file" else self._contents(files)
+                contents = {} if self._weights == "file" else self._read_contents(files)
                 actor = self._actors[worker]
                 reference = actor.answer.remote(payload, list(contents), *contents.values())
         except (ray.exceptions.RayError, OSError, LookupError):
@@ -128,16 +128,16 @@ class RayDriver:
         if error is None:
             self._send(["said", worker, start_number], future.result())
         elif isinstance(error, (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError)):
-            cause = getattr(error, "cause", None) or error  # Ray runs, but Sparring does not
+            cause = getattr(error, "cause", None) or error  # the failure of Sparring, not of Ray
             self._send(["wrong", worker, start_number], repr(cause).encode())
         else:
             self._send(["gone", worker, start_number], b"")
 
-    def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
+    def _read_contents(self, files: Mapping[str, str]) -> dict[str, Any]:
         contents = {}
         for digest, path in files.items():
             if digest in self._shared:
-                self._shared[digest] = self._shared.pop(digest)  # moved to the end, as the latest
+                self._shared[digest] = self._shared.pop(digest)  # the last entry is the latest used
                 contents[digest] = self._shared[digest]
                 continue
             content = Path(path).read_bytes()
@@ -145,8 +145,8 @@ class RayDriver:
             # the worker refuses a content with another digest
             if self._weights == "ray" and sha256_hex(content) == digest:
                 contents[digest] = self._shared[digest] = ray.put(content)
-        for oldest in list(self._shared)[: -max(MAX_SHARED, len(files))]:
-            self._shared.pop(oldest)
+        for old_digest in list(self._shared)[: -max(MAX_SHARED, len(files))]:
+            self._shared.pop(old_digest)
         return contents
 
 
@@ -174,12 +174,12 @@ def _connect(settings: Mapping[str, Any]) -> int:
     return min(capacity, int(resources.get("GPU", 0) / gpus))
 
 
-def _runs_here() -> bool:
+def _is_ray_alive() -> bool:
     node_id = ray.get_runtime_context().get_node_id()
     return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
-def _sender(pipe: Connection) -> tuple[Send, Callable[[], None]]:
+def _start_sender(pipe: Connection) -> tuple[Send, Callable[[], None]]:
     """Return a function that sends in the background, and one that waits for all sends."""
     frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
@@ -194,11 +194,11 @@ def _sender(pipe: Connection) -> tuple[Send, Callable[[], None]]:
         frames.put(None)
         thread.join()
 
-    return lambda head, data: frames.put(json.dumps(head).encode() + b"\n" + data), finish
+    return lambda header, data: frames.put(json.dumps(header).encode() + b"\n" + data), finish
 
 
 def main(read_fd: int, write_fd: int) -> None:
-    """Talk to Ray until asked to close, or until the requests end.
+    """Talk to Ray until a request to close arrives, or the pipe of requests ends.
 
     Args:
         read_fd: file descriptor of the pipe for requests.
@@ -208,8 +208,8 @@ def main(read_fd: int, write_fd: int) -> None:
     for descriptor in (read_fd, write_fd):
         os.set_inheritable(descriptor, False)  # Ray's processes do not inherit them
     pipe = Connection(read_fd, writable=False)
-    send, finish = _sender(Connection(write_fd, readable=False))
-    settings = json.loads(_frame(pipe)[1])
+    send, finish = _start_sender(Connection(write_fd, readable=False))
+    settings = json.loads(_receive_frame(pipe)[1])
     if not settings["loud"]:
         log = Path(settings["folder"]) / "driver.log"  # output of this process and of Ray
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -227,7 +227,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 
 def _leave_ray() -> None:
-    """Leave Ray; kill all processes of a run's own Ray, as some would stay."""
+    """Leave Ray, and kill all processes of a run's own Ray, because some would stay."""
     children = psutil.Process().children(recursive=True)
     ray.shutdown()
     for process in children:
@@ -240,9 +240,9 @@ def _serve(pipe: Connection, driver: RayDriver) -> None:
     try:
         while True:
             while not pipe.poll(CHECK_SECONDS):
-                if not _runs_here():
+                if not _is_ray_alive():
                     raise RuntimeError("its process on this machine has ended")
-            header, payload = _frame(pipe)
+            header, payload = _receive_frame(pipe)
             if header[0] == "close":
                 return
             driver.carry_out(header, payload)
@@ -250,7 +250,7 @@ def _serve(pipe: Connection, driver: RayDriver) -> None:
         return
 
 
-def _frame(pipe: Connection) -> tuple[list[Any], bytes]:
+def _receive_frame(pipe: Connection) -> tuple[list[Any], bytes]:
     pipe.recv_bytes()  # digests of files, always empty here
     header, _, payload = pipe.recv_bytes().partition(b"\n")
     return json.loads(header), payload

@@ -44,11 +44,12 @@ class VLLMSampler(ModelSampler):
         pool: the replicas.
 
     Attributes:
-        between_tokens: called repeatedly until all replies are there. If it changes weights,
-            replies continue with them. None: a reply's first weights draw all its tokens.
+        between_tokens: function that is called repeatedly until all replies are there. If it
+            changes weights, replies continue with the new weights. None: a reply's first weights
+            draw all its tokens.
     """
 
-    decoding = "vllm"  # what computes replies, for provenance.json
+    decoding = "vllm"  # name of the program that computes replies, for provenance.json
 
     def __init__(self, model: LanguageModel, pool: ReplicaPool) -> None:
         super().__init__(model)
@@ -145,7 +146,7 @@ def vllm(
     ``make vllm`` sets up its environment. The processes, called replicas, read weights from files
     of a private folder, with adapters merged. Each replica is checked with one conversation before
     it draws replies. vLLM uses the seeds of the run: replies differ from those of ``in_process``
-    but are as deterministic. In float32 on a CPU, a reply is exactly the same with any other
+    but are equally deterministic. In float32 on a CPU, a reply is exactly the same with any other
     requests. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the
     tokens that truncation kept, so that the learner has the same distribution.
 
@@ -176,7 +177,7 @@ def vllm(
             "gpus out."
         )
     base = model.base.to_transformers() if isinstance(model.base, TinyNetwork) else model.base
-    config, kind = base.config, type(base).__name__
+    config, class_name = base.config, type(base).__name__
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
     if device == "cpu" and width not in HEAD_WIDTHS:
         raise ModelError(
@@ -187,7 +188,7 @@ def vllm(
             "write sampler.name=in_process."
         )
     settings = ReplicaSettings(
-        config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),
+        config=json.dumps({**config.to_diff_dict(), "architectures": [class_name]}, sort_keys=True),
         dtype=dtype_of(model),
         context=model.context,
         replicas=replicas,

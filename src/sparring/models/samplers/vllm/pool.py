@@ -1,4 +1,4 @@
-"""Replicas of vLLM, which draw replies for several samplers, also at the same time.
+"""Replicas of vLLM, which draw replies for several samplers, even at the same time.
 
 The thread that waits for replies also runs the replicas: it receives their messages, sends waiting
 requests, and restarts lost replicas. Requests of a lost replica are sent again with the same seeds,
@@ -42,16 +42,17 @@ from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
 POLL_SECONDS = 0.02  # longest wait for a message before other work
 HOUR_SECONDS = 3600.0
-MAX_STARTS = 2  # failed starts of a replica in a row that end the run
-MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, that end the run
-MAX_LOSSES = 3  # replicas lost while working on one request that end the run
+# the run ends after so many
+MAX_STARTS = 2  # failed starts of a replica in a row
+MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or by the check
+MAX_LOSSES = 3  # replicas that were lost while working on one request
 
 
 class FailureLimits:
     """Counts failures of a pool's replicas, and ends the run beyond the limits.
 
     Args:
-        restarts: number of replicas that may be lost in an hour.
+        restarts: largest number of replicas that may be lost in an hour.
 
     Attributes:
         num_lost: number of lost replicas in total.
@@ -60,8 +61,9 @@ class FailureLimits:
     def __init__(self, restarts: int) -> None:
         self._restarts, self.num_lost = restarts, 0
         self._losses: deque[float] = deque()  # times of losses in the last hour
-        self._failed_starts: Counter[int] = Counter()  # in a row, by replica
-        self._refusals: Counter[int] = Counter()  # in a row, by replica
+        # counts in a row, by number of the replica
+        self._failed_starts: Counter[int] = Counter()
+        self._refusals: Counter[int] = Counter()
 
     def note_ready(self, replica: Replica) -> None:
         """Note that a replica is ready for weights."""
@@ -87,7 +89,7 @@ class FailureLimits:
             raise _failure(f"replica {replica.number} {problem}.{replica.describe_output()}")
 
     def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], cause: str) -> None:
-        """Count a lost replica, before it is ended.
+        """Count the loss of a replica; call this before ending the replica.
 
         Args:
             replica: the replica.
@@ -126,8 +128,8 @@ class RequestQueue:
     """Waiting requests in order of arrival, and the assignment of weights to replicas.
 
     Weights are loaded in the order of their first request. A replica keeps its weights while
-    requests for them wait. If the first weights have no replica, later requests are not sent, so
-    that a replica becomes free.
+    requests for them wait. If no replica has the weights of the first request, later
+    requests are not sent, so that a replica becomes free.
     """
 
     def __init__(self) -> None:
@@ -168,30 +170,30 @@ class RequestQueue:
         Raises:
             ModelError: the weights of waiting requests have changed.
         """
-        weights = self._weights()
-        for index, (key, served) in enumerate(weights.items()):
+        needed = self._needed_weights()
+        for index, (key, served) in enumerate(needed.items()):
             if any(replica.key == key for replica in replicas):
                 continue
-            later_keys = list(weights)[index + 1 :]
-            free = _find_free(replicas, needed_later=later_keys, needed=weights)
-            if free is None:
+            later_keys = list(needed)[index + 1 :]
+            replica = _find_free(replicas, needed_later=later_keys, needed=needed)
+            if replica is None:
                 return
-            yield free, _require_unchanged(key, served)
-        for key, served in weights.items():
+            yield replica, _require_unchanged(key, served)
+        for key, served in needed.items():
             num_replicas = sum(replica.key == key for replica in replicas)
-            count = sum(request.key == key for request in self._requests)
-            while num_replicas < count and (
-                free := _find_free(replicas, needed_later=(), needed=weights)
+            num_requests = sum(request.key == key for request in self._requests)
+            while num_replicas < num_requests and (
+                replica := _find_free(replicas, needed_later=(), needed=needed)
             ):
                 num_replicas += 1
-                yield free, _require_unchanged(key, served)
+                yield replica, _require_unchanged(key, served)
 
     def next_batches(
         self, replicas: Sequence[Replica]
     ) -> Iterator[tuple[Replica, list[ReplicaRequest]]]:
-        """Yield (replica, requests) to send, with requests of one kind and distribution."""
+        """Yield (replica, requests to send); the requests have one kind and one distribution."""
         ready_replicas: dict[Key, list[Replica]] = {}
-        for key in self._weights():
+        for key in self._needed_weights():
             replicas_with_key = [replica for replica in replicas if replica.key == key]
             if not replicas_with_key:
                 break  # later weights wait until a replica is free for this key
@@ -199,18 +201,18 @@ class RequestQueue:
                 ready_replicas[key] = replicas_with_key
         requests, self._requests = self._requests, deque()
         batches: dict[tuple[int, str, int], tuple[Replica, list[ReplicaRequest]]] = {}
-        load = {replica.number: len(replica.pending) for replica in replicas}
+        num_pending = {replica.number: len(replica.pending) for replica in replicas}
         for request in requests:
             if request.key not in ready_replicas:
                 self._requests.append(request)
                 continue
-            replica = min(ready_replicas[request.key], key=lambda member: load[member.number])
-            load[replica.number] += 1
+            replica = min(ready_replicas[request.key], key=lambda r: num_pending[r.number])
+            num_pending[replica.number] += 1
             batch_key = replica.number, request.kind, id(request.options)
             batches.setdefault(batch_key, (replica, []))[1].append(request)
         yield from batches.values()
 
-    def _weights(self) -> dict[Key, ServedWeights]:
+    def _needed_weights(self) -> dict[Key, ServedWeights]:
         weights: dict[Key, ServedWeights] = {}
         for request in self._requests:
             weights.setdefault(request.key, request.served)
@@ -220,12 +222,14 @@ class RequestQueue:
 def _find_free(
     replicas: Sequence[Replica], *, needed_later: Sequence[Key], needed: dict[Key, ServedWeights]
 ) -> Replica | None:
-    """Return an idle replica whose weights no request needs, or only later requests; or None."""
-    idle = [replica for replica in replicas if replica.stage == "ready" and not replica.pending]
-    for replica in idle:
+    """Return an idle replica whose weights no request or only later requests need; or None."""
+    idle_replicas = [
+        replica for replica in replicas if replica.stage == "ready" and not replica.pending
+    ]
+    for replica in idle_replicas:
         if replica.key not in needed:
             return replica
-    return next((replica for replica in idle if replica.key in needed_later), None)
+    return next((replica for replica in idle_replicas if replica.key in needed_later), None)
 
 
 def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
@@ -263,10 +267,11 @@ class ReplicaPool:
     def served(self, model: LanguageModel) -> ServedWeights:
         """Return the weights of a model for replicas."""
         with self._lock:
-            number, base = self._number_of(model), self._number_of(model.shared_base or model)
+            number = self._number_of(model)
+            base_number = self._number_of(model.shared_base or model)
             weights = self._served.get(number)
             if weights is None:
-                weights = self._served[number] = ServedWeights(model, number, base)
+                weights = self._served[number] = ServedWeights(model, number, base_number)
             return weights
 
     def _number_of(self, model: LanguageModel) -> int:
@@ -308,12 +313,13 @@ class ReplicaPool:
         requests: Sequence[ReplicaRequest],
         hooks: Sequence[Callable[[], None]] = (),
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield () once, when requests are queued, and then their results.
+        """Yield () when requests are queued, and then lists of results.
 
         Args:
             call: the call of the requests.
             requests: the requests.
-            hooks: called repeatedly until all replies are there; they may change weights.
+            hooks: functions that are called repeatedly until all replies are there; they may change
+                weights.
         """
         num_waiting = len(requests)
         try:
@@ -401,12 +407,12 @@ class ReplicaPool:
             assert replica.served is not None, "it was told to load weights"
             replica.load(replica.served)
         elif "loaded" in fields:
-            self._probe(replica)
+            self._send_probe(replica)
         for number, *answer in fields.get("done", ()):
             self._take_answer(replica, number, answer)
 
     def _take_answer(self, replica: Replica, number: int, answer: list[Any]) -> None:
-        """Handle an answer; during the check of weights, store it for later."""
+        """Handle an answer; store it if the replica's weights are still being checked."""
         request = replica.pending.get(number)
         if request is None:
             return
@@ -420,7 +426,7 @@ class ReplicaPool:
             for early_answer in answers:
                 self._take_answer(replica, *early_answer)
 
-    def _probe(self, replica: Replica) -> None:
+    def _send_probe(self, replica: Replica) -> None:
         assert replica.served is not None, "it was told to load weights"
         replica.check(probe_request(replica.served, self._count))
 

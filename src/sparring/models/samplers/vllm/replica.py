@@ -1,4 +1,4 @@
-"""A replica: one engine of vLLM in a process of its own, which loads weights and draws replies.
+"""A replica: one engine of vLLM in a separate process, which loads weights and draws replies.
 
 The process has a separate Python environment, because vLLM needs other versions of Sparring's
 dependencies. Messages go through pipes and weights through files of a private folder, so that no
@@ -20,13 +20,13 @@ from typing import Any, Literal
 from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
-from sparring.core.process import visible_gpus
+from sparring.core.process import gpu_variables
 from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
-CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # created by `make vllm`
+DEFAULT_PYTHON = Path(__file__).parents[5] / ".venv-vllm/bin/python"  # made by `make vllm`
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
@@ -42,8 +42,8 @@ class ReplicaSettings:
     """Settings of replicas; samplers with equal settings share them. See ``vllm``."""
 
     config: str  # configuration of the network, as JSON
-    dtype: str
-    context: int
+    dtype: str  # type of the weights
+    context: int  # largest length of a conversation in tokens
     replicas: int
     threads: int
     device: str
@@ -63,14 +63,14 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
         threads: number of processor threads.
         gpu: the only visible GPU; None: all GPUs that this process sees.
     """
-    quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
+    offline = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
-        **quiet,
-        **({} if gpu is None else visible_gpus([gpu], "sampler.gpus")),
+        **offline,
+        **({} if gpu is None else gpu_variables([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # a single process, which one kill ends
         "VLLM_LOGGING_LEVEL": "WARNING",
-        "VLLM_HOST_IP": "127.0.0.1",  # torch.distributed listens there, if anywhere
+        "VLLM_HOST_IP": "127.0.0.1",  # if torch.distributed listens, it listens here only
         "GLOO_SOCKET_IFNAME": LOOPBACK,
     }
 
@@ -82,7 +82,7 @@ def python() -> Path:
         ConfigError: the environment is missing.
     """
     interpreter = os.environ.get(PYTHON)
-    path = Path(interpreter).expanduser() if interpreter else CHECKOUT
+    path = Path(interpreter).expanduser() if interpreter else DEFAULT_PYTHON
     if not path.is_file():
         where = f"{PYTHON} names {path}" if interpreter else f"there is no {path}"
         raise ConfigError(
@@ -100,13 +100,14 @@ class Replica:
         number: number of the replica.
         settings: settings of all replicas.
         folder: the folder of weights and outputs.
-        mailbox: receives its messages.
+        mailbox: receives the messages of its process.
 
     Attributes:
         stage: off, starting, loading weights, checking them, or ready.
-        key: key of the weights that it has or is loading.
+        key: key of the weights that the process has or is loading.
         pending: requests without an answer, by number.
-        early_answers: answers that arrived during the check, and may come from wrong weights.
+        early_answers: (number, answer) of answers that arrived during the check, perhaps with wrong
+            weights.
     """
 
     def __init__(
@@ -121,13 +122,13 @@ class Replica:
         self.child: ChildProcess | None = None
         self._loaded_states: dict[str, State] = {}
         self._loading_states: dict[str, State] = {}
-        self._expected: list[float] = []  # of the probe, with the weights that are loading
+        self._expected_logprobs: list[float] = []  # of the probe, with the weights to load
         self._waiting_since = time.monotonic()
-        self._ended_at: float | None = None  # when its process was first seen to have ended
+        self._ended_at: float | None = None  # time when the process was first seen to have ended
 
     @property
     def log(self) -> Path:
-        """The file of its output."""
+        """The file with the output of its process."""
         return self._folder / f"replica-{self.number}.log"
 
     @property
@@ -195,7 +196,7 @@ class Replica:
         weights = {"path": str(self._weights), "digest": digest, "salt": weights_id(self.key)}
         self.tell({"weights": weights})
         self._set_stage("loading")
-        self._expected = served.expected()  # computed before the model's weights can change
+        self._expected_logprobs = served.expected()  # computed before the weights can change
 
     @property
     def is_outdated(self) -> bool:
@@ -209,15 +210,15 @@ class Replica:
         )
 
     def check(self, request: ReplicaRequest) -> None:
-        """Request the log-probabilities of the probe after weights were loaded."""
+        """Send the probe's request, after the process has loaded its weights."""
         self._loaded_states, self._loading_states = self._loading_states, {}
         self._weights.unlink(missing_ok=True)
         self.send([request])
         self._set_stage("checking")
 
     def compare_probe(self, logprobs: Sequence[float]) -> str | None:
-        """Set the stage to ready if log-probabilities match the learner's; else return why not."""
-        difference = describe_difference(logprobs, self._expected, self._settings.dtype)
+        """Set the stage to ready if log-probabilities are right; else describe the difference."""
+        difference = describe_difference(logprobs, self._expected_logprobs, self._settings.dtype)
         if difference is None:
             self._set_stage("ready")
         return difference
@@ -243,7 +244,7 @@ class Replica:
         """Return which timeout has passed, as the end of a sentence; None: no timeout."""
         now = time.monotonic()
         seconds = now - self._waiting_since
-        # a process may end while its own child keeps the pipe open
+        # a process may end while its own child process keeps the pipe open
         if self.child is not None and self.child.has_ended():
             self._ended_at = self._ended_at or now
             if now - self._ended_at > LAST_MESSAGE_SECONDS:

@@ -15,12 +15,12 @@ from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import NO_PROBABILITIES, spans_of, vocabulary_of
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
-PROBE_INDEX = -1  # index of the request that checks a replica
-EXTRA_LISTED = 16  # tokens listed in addition to top_k
+PROBE_INDEX = -1  # ``index_in_call`` of the request that checks a replica
+EXTRA_LISTED = 16  # number of tokens that vLLM lists in addition to top_k
 
 
 class PoolMember(Protocol):
-    """A sampler of a pool."""
+    """A sampler that draws its replies with a pool of replicas."""
 
     between_tokens: Callable[[], None] | None
 
@@ -53,7 +53,7 @@ class ReplicaRequest:
     options: Mapping[str, Any]
     version: int  # version of the weights at the time of the request
     may_change_weights: bool  # whether the reply may continue with newer weights
-    num_lost_replicas: int = 0  # while they worked on this request
+    num_lost_replicas: int = 0  # replicas that were lost while they worked on this request
 
 
 def reply_requests(
@@ -68,7 +68,9 @@ def reply_requests(
         for ids, stream, _ in batch.requests:
             body = ids, stream & (2**63 - 1)  # vLLM reads -1 as no seed
             number, index = next(numbers), len(requests)
-            requests.append(_build(number, index, call, served, "ask", body, options, has_hook))
+            requests.append(
+                _build_request(number, index, call, served, "ask", body, options, has_hook)
+            )
     return requests
 
 
@@ -87,7 +89,7 @@ def score_requests(
         for reply in group:
             body = (*prompt, *reply), len(prompt)
             requests.append(
-                _build(next(numbers), len(requests), call, served, "score", body, options)
+                _build_request(next(numbers), len(requests), call, served, "score", body, options)
             )
     return requests
 
@@ -95,12 +97,12 @@ def score_requests(
 def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
     """Return the request that checks a replica: the scores of the fixed ``served.probe``."""
     body = served.probe, 1
-    return _build(
+    return _build_request(
         next(numbers), PROBE_INDEX, PendingCall(), served, "score", body, {"temperature": 1.0}
     )
 
 
-def _build(
+def _build_request(
     number: int,
     index_in_call: int,
     call: PendingCall,
@@ -110,8 +112,8 @@ def _build(
     options: Mapping[str, Any],
     may_change_weights: bool = False,
 ) -> ReplicaRequest:
-    fixed = number, index_in_call, call, served, served.key, kind, body, options
-    return ReplicaRequest(*fixed, served.model.version, may_change_weights)
+    fields = number, index_in_call, call, served, served.key, kind, body, options
+    return ReplicaRequest(*fields, served.model.version, may_change_weights)
 
 
 def sampling_options(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def distribution(params: SamplingParams) -> dict[str, Any]:
 def sum_scores(
     results: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]
 ) -> list[FloatArray]:
-    """Return the log-probability of every reply, the sum over its tokens."""
+    """Return the log-probability of every reply: the sum over its tokens."""
     sums = iter([math.fsum(results[index].logprobs) for index in range(len(results))])
     return [np.array([next(sums) for _ in group], dtype=np.float64) for group in replies]
 
@@ -150,8 +152,8 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
 
     Args:
         request: the request.
-        answer: ids of a reply, log-probabilities, whether the reply was truncated at the limit,
-            supports, and for a reply [first token, name of the weights] of each span.
+        answer: ids of a reply, log-probabilities, whether the reply was truncated, supports, and
+            for a reply [index of the first token, id of the weights] of each span.
 
     Raises:
         DivergedError: a log-probability is not finite.
@@ -195,11 +197,8 @@ def _parse_spans(
 ) -> tuple[SampledSpan, ...]:
     span_starts = [(int(token), parse_weights_id(weights_id)) for token, weights_id in pairs]
     first_tokens = [token for token, _ in span_starts]
-    if (
-        not span_starts
-        or first_tokens != sorted({0, *first_tokens})
-        or first_tokens[-1] >= max(length, 1)
-    ):
+    is_ordered = bool(span_starts) and first_tokens == sorted({0, *first_tokens})
+    if not is_ordered or first_tokens[-1] >= max(length, 1):
         raise ValueError(f"spans of a reply of {length} tokens begin at {first_tokens}")
     if any(key[0] != request.served.number for _, key in span_starts):
         raise ValueError("another model's weights")

@@ -1,4 +1,4 @@
-"""The weights that replicas load, and the log-probabilities that they must compute with them.
+"""The weights that replicas load, and the log-probabilities that these weights must give.
 
 Adapters are merged: W + (alpha / rank) B A replaces W. Replicas therefore have no adapters.
 """
@@ -18,7 +18,7 @@ from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.in_process import NO_PROBABILITIES, probe_of
 
-Key = tuple[int, int, int]  # number of the model, of its updates, and of changes besides updates
+Key = tuple[int, int, int]  # number of the model, number of its updates, number of other changes
 State = tuple[Any, ...]  # identifies the values of a tensor: equal states mean equal values
 
 
@@ -60,11 +60,11 @@ class ServedWeights:
     Args:
         model: the model.
         number: number of the model in its pool.
-        base: number of the model that owns the frozen weights.
+        base_number: number of the model that owns the frozen weights.
     """
 
-    def __init__(self, model: LanguageModel, number: int, base: int) -> None:
-        self.model, self.number, self._base = model, number, base
+    def __init__(self, model: LanguageModel, number: int, base_number: int) -> None:
+        self.model, self.number, self._base_number = model, number, base_number
         self.changes = 0
         self._expected: tuple[Key, list[float]] | None = None
 
@@ -74,7 +74,7 @@ class ServedWeights:
         return self.number, self.model.version, self.changes
 
     def parts(self) -> Iterator[NetworkTensor]:
-        """Yield all tensors of the network; tied tensors once."""
+        """Yield all tensors of the network; a tied tensor occurs once."""
         adapted_layers = {
             f"{prefix}.base_layer.weight": module
             for prefix, module in self.model.base.named_modules()
@@ -85,18 +85,18 @@ class ServedWeights:
                 continue
             layer = adapted_layers.get(name)
             is_trained = layer is not None or weight.requires_grad
-            state = ("trained", *self.key) if is_trained else ("frozen", self._base)
+            state = ("trained", *self.key) if is_trained else ("frozen", self._base_number)
             yield NetworkTensor(name.replace(".base_layer.", "."), state, layer, weight)
 
     def write(self, path: Path, states: dict[str, State]) -> dict[str, State]:
-        """Write the tensors whose states differ from ``states``, and return the states of all.
+        """Write the tensors whose states differ from ``states``; return the states of all tensors.
 
         Raises:
             OSError: the disk is full or not writable.
         """
         parts = list(self.parts())
-        changed = {part.name: part.value() for part in parts if states.get(part.name) != part.state}
-        safetensors.torch.save_file(changed, path)
+        tensors = {part.name: part.value() for part in parts if states.get(part.name) != part.state}
+        safetensors.torch.save_file(tensors, path)
         return {part.name: part.state for part in parts}
 
     @property

@@ -5,12 +5,12 @@ whose class ``Engine`` has these attributes and methods:
 
     Engine(settings)                    settings: as ``samplers.vllm.replica`` sends them
     about                               description of the engine, as JSON values
-    busy                                whether there are requests
+    busy                                whether requests are open
     load(path, salt)                    load the weights of a file of safetensors, and recompute
                                         the keys and values of open replies
-    tokens                              number of tokens of each open reply
+    tokens                              number of tokens of each open reply, by its number
     ask(number, ids, seed, options)     begin a reply
-    score(number, ids, begin, options)  begin to score ids[begin:], each id given the ids before it
+    score(number, ids, begin, options)  begin to score each id of ids[begin:] after the ids before
     drop(numbers)                       drop requests
     step()                              make one step; return [number, ids, logprobs, truncated]
                                         of finished requests
@@ -51,7 +51,7 @@ class ReplicaServer:
         self._engine, self._inbox, self._outbox = engine, inbox, outbox
         self._last_sent = time.monotonic()
         self._salt = ""
-        self._spans: dict[int, list[list[Any]]] = {}  # of each reply: [first token, salt]
+        self._spans: dict[int, list[list[Any]]] = {}  # by reply: [first token, salt] of spans
         self._is_loaded = True  # False after a failed load, which may have changed some weights
 
     def serve(self) -> None:
@@ -67,7 +67,7 @@ class ReplicaServer:
                 continue
             answers = self._engine.step()
             if answers:
-                self.send({"done": [self._with_spans(answer) for answer in answers]})
+                self.send({"done": [self._add_spans(answer) for answer in answers]})
             elif time.monotonic() - self._last_sent > ALIVE_SECONDS:
                 self.send({"alive": True})
 
@@ -76,8 +76,8 @@ class ReplicaServer:
         self._outbox.send_bytes(json.dumps(message).encode())
         self._last_sent = time.monotonic()
 
-    def _with_spans(self, answer: list[Any]) -> list[Any]:
-        """Return an answer; a reply also gets [first token, name of the weights] of each span."""
+    def _add_spans(self, answer: list[Any]) -> list[Any]:
+        """Return an answer; add [first token, salt of the weights] of each span to a reply's."""
         spans = self._spans.pop(answer[0], None)
         return answer if spans is None else [*answer, spans]
 
@@ -105,8 +105,8 @@ class ReplicaServer:
             self._engine.load(path, salt)
             self._is_loaded, self._salt = True, salt
             for number, spans in self._spans.items():
-                first = tokens.get(number, 0)
-                self._spans[number] = [*(span for span in spans if span[0] < first), [first, salt]]
+                start = tokens.get(number, 0)
+                self._spans[number] = [*(span for span in spans if span[0] < start), [start, salt]]
         except Exception as error:
             # the pool writes the file again, and ends the run after several failures
             traceback.print_exc()
@@ -140,7 +140,7 @@ def receive(pipe: Connection) -> dict[str, Any]:
 def end_with_parent(folder: str) -> None:
     """End this process when its parent process has ended.
 
-    The kernel has a signal for this, but sends it when the parent's starting thread ends.
+    The kernel has a signal for this, but sends it when the thread that started this process ends.
 
     Args:
         folder: the folder of shared files, which is then removed.
@@ -156,8 +156,8 @@ def end_with_parent(folder: str) -> None:
     threading.Thread(target=watch_parent, name="parent", daemon=True).start()
 
 
-def engine_of(path: str, settings: dict[str, Any]) -> Any:
-    """Return the engine of a file."""
+def load_engine(path: str, settings: dict[str, Any]) -> Any:
+    """Return the engine that a Python file defines."""
     spec = importlib.util.spec_from_file_location("sparring_engine", path)
     assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
@@ -180,7 +180,7 @@ def main(engine: str, input_fd: int, output_fd: int) -> None:
         settings = receive(inbox)
         end_with_parent(settings["folder"])
         try:
-            ReplicaServer(engine_of(engine, settings), inbox, outbox).serve()
+            ReplicaServer(load_engine(engine, settings), inbox, outbox).serve()
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:

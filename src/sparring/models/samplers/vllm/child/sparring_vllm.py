@@ -5,7 +5,7 @@ its only member through a file, and listens on the loopback interface only.
 
 Weights are loaded by vLLM's weight transfer, with a transfer engine that reads a file. On a CPU,
 vLLM packs the weights of linear layers once and drops the originals; a later reload then changes
-nothing and raises no error. Here the originals stay, and are packed again after each update.
+nothing and raises no error. Here vLLM keeps the originals and packs them again after each update.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from vllm.version import __version__
 BACKEND = "sparring_file"
 MAX_STEP_TOKENS = 8192  # tokens of prompts in one step, except for one longer prompt
 MAX_LOGPROBS = 1024  # listed log-probabilities of one position, with truncation
-pack = layers.dispatch_cpu_unquantized_gemm
+original_pack = layers.dispatch_cpu_unquantized_gemm
 
 
 def pack_and_keep(layer: Any, remove_weight: bool) -> None:
-    """Pack a layer's weights for a CPU, and keep the originals, so that others can be loaded."""
-    pack(layer, remove_weight=False)
+    """Pack a layer's weights for a CPU, and keep the originals, so that they can be replaced."""
+    original_pack(layer, remove_weight=False)
 
 
 layers.dispatch_cpu_unquantized_gemm = pack_and_keep
@@ -68,7 +68,7 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
 
     def start_weight_update(self) -> None:
         """Prepare vLLM for weights in the form of a checkpoint, except on a CPU."""
-        if not current_platform.is_cpu():  # not run on a GPU
+        if not current_platform.is_cpu():  # no test runs this, because it needs a GPU
             from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
 
             initialize_layerwise_reload(self.model)
@@ -87,8 +87,8 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
             ValueError: the model has none of the weights.
         """
         tensors = load_file(update_info.path)
-        loaded = self.model.load_weights(iter(tensors.items()))
-        if loaded is not None and tensors and not loaded:
+        loaded_names = self.model.load_weights(iter(tensors.items()))
+        if loaded_names is not None and tensors and not loaded_names:
             raise ValueError(f"vLLM loaded none of the weights, such as {next(iter(tensors))}")
 
     def finish_weight_update(self) -> None:
@@ -149,9 +149,9 @@ class Engine:
         )
         self.about = {"engine": "vllm", "version": __version__, "device": device}
         self._salt, self._context = "", settings["context"]
-        self._open: dict[str, int] = {}  # open requests of vLLM -> number of our request
+        self._open: dict[str, int] = {}  # name of an open request in vLLM -> number of our request
         self.tokens: dict[int, int] = {}  # number of tokens of each open reply
-        self._scores: dict[int, _Score] = {}  # open requests for scores
+        self._scores: dict[int, _Score] = {}  # open requests for scores, by number
 
     @property
     def busy(self) -> bool:
@@ -190,7 +190,7 @@ class Engine:
 
         vLLM's log-probabilities of a prompt ignore temperature and truncation, and need free
         context for one more token. If these matter, each token is scored as the first token of a
-        reply to the tokens before it.
+        reply to the earlier tokens.
         """
         self._scores[number] = _Score(ids, begin, {})
         if _distribution(options) == UNTRUNCATED and len(ids) < self._context:
@@ -225,7 +225,7 @@ class Engine:
             self.tokens.pop(number, None)
 
     def step(self) -> list[list[Any]]:
-        """Make one step; return [number, ids, logprobs, truncated, supports] of finished ones."""
+        """Make a step; return [number, ids, logprobs, truncated, supports] of finished requests."""
         answers: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)
@@ -283,7 +283,8 @@ def _distribution(options: dict[str, Any]) -> dict[str, Any]:
 def _parse_reply(output: RequestOutput) -> list[Any]:
     """Return ids, log-probabilities, whether the reply was truncated, and supports.
 
-    vLLM lists more tokens than truncation keeps; a support has those of finite log-probability.
+    vLLM lists more tokens than truncation keeps; a support has the tokens of finite
+    log-probability.
     """
     (reply,) = output.outputs
     ids = list(reply.token_ids)
@@ -291,8 +292,9 @@ def _parse_reply(output: RequestOutput) -> list[Any]:
     logprobs = [table[token].logprob for token, table in zip(ids, tables, strict=True)]
     if not all(map(math.isfinite, logprobs)):
         logprobs = [math.nan] * len(ids)
-    listed = tables if tables and len(tables[0]) > 1 else []
+    truncated_tables = tables if tables and len(tables[0]) > 1 else []
     supports = [
-        [id_ for id_, entry in table.items() if entry.logprob > -math.inf] for table in listed
+        [id_ for id_, entry in table.items() if entry.logprob > -math.inf]
+        for table in truncated_tables
     ]
     return [ids, logprobs, reply.finish_reason != "stop", supports]

@@ -575,7 +575,7 @@ class HealthRule(Strict):
         return self
 
 
-def _health_rules() -> list[HealthRule]:
+def _default_health_rules() -> list[HealthRule]:
     return [
         HealthRule(  # an environment of free text has no list of legal actions
             metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
@@ -609,7 +609,7 @@ class HealthConfig(Strict):
         False, description="every rule that acts saves and stops the run; --resume goes on"
     )
     rules: list[HealthRule] = Field(
-        default_factory=_health_rules,
+        default_factory=_default_health_rules,
         description="the rules; your list replaces the default list",
     )
 
@@ -706,10 +706,10 @@ class RunSections(Strict):
         return {name: self._only(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
     def _only(self, policy: PolicyConfig) -> Self:
-        update = {key: getattr(policy, key) for key in SECTIONS}
-        update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
-        update["learner"] = self.learner.model_copy(update=dict(policy.learner))
-        return self.model_copy(update={**update, "policies": {}, "roles": {}})
+        new_fields = {key: getattr(policy, key) for key in SECTIONS}
+        new_fields["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
+        new_fields["learner"] = self.learner.model_copy(update=dict(policy.learner))
+        return self.model_copy(update={**new_fields, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:
         """Return whether a policy plays without being trained."""

@@ -27,8 +27,8 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SEED = 0  # of the sample episode
-MAX_TURNS_SHOWN = 4  # the first turns and the last one
+SEED = 0  # seed of the sample episode
+MAX_TURNS_SHOWN = 4  # number of shown turns: the first three and the last one
 MAX_PROMPTS_SHOWN = 6  # turns shown of an environment without searchable rules
 MAX_BRIEF_CHARACTERS = 200  # shown characters of the prompt in brief style
 LARGE_MODELS = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
@@ -86,13 +86,15 @@ def sample_play(name: str) -> SamplePlay:
             )
         )
         state.apply(action)
-    hidden = revealed_by(full_style_game, state)
+    hidden_facts = revealed_by(full_style_game, state)
     return SamplePlay(
         chooser="moves at random" if oracle is None else f"moves of the oracle {oracle.name}",
         brief=f"{brief[:MAX_BRIEF_CHARACTERS]} ..." if len(brief) > MAX_BRIEF_CHARACTERS else brief,
         turns=_shorten(turns, MAX_TURNS_SHOWN),
         left_out=max(0, len(turns) - MAX_TURNS_SHOWN),
-        ending="\n".join(filter(None, [hidden, _payoffs(full_style_game.roles, state.returns)])),
+        ending="\n".join(
+            filter(None, [hidden_facts, _payoffs_text(full_style_game.roles, state.returns)])
+        ),
     )
 
 
@@ -100,7 +102,7 @@ def _shorten(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, .
     return tuple(turns) if len(turns) <= max_turns else (*turns[: max_turns - 1], turns[-1])
 
 
-def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
+def _payoffs_text(roles: Sequence[str], returns: Sequence[float]) -> str:
     texts = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
     return f"Payoffs: {', '.join(texts)}."
 
@@ -143,7 +145,7 @@ def format_random_sample(name: str) -> str:
         brief="",
         turns=_shorten(turns, MAX_PROMPTS_SHOWN),
         left_out=max(0, len(turns) - MAX_PROMPTS_SHOWN),
-        ending=_payoffs(episode.roles, episode.returns),
+        ending=_payoffs_text(episode.roles, episode.returns),
     )
     return "\n".join(format_sample(sample))
 
@@ -171,26 +173,31 @@ def _random_play(name: str) -> Episode:
 def format_exact_values(name: str) -> str:
     """Return a game's exact values with its default options; "" if it is too large to enumerate."""
     game = make_game(name)
-    refs = references_of(game)
-    if refs is None:
+    game_references = references_of(game)
+    if game_references is None:
         return ""
-    uniform = refs.uniform
+    uniform = game_references.uniform
     sentences = [f"{uniform.num_info_states:,} information states; policies are measured exactly."]
     if game.num_seats > 1:
         sentences.append(
             f"Uniform play has NashConv {uniform.nash_conv:.4g}; an equilibrium has 0."
         )
-    names = {
+    player_texts = {
         "equilibrium": "An equilibrium",
         "best team": "The best team",
         "best play": "Best play",
     }
-    for player, values in ((names[refs.best], refs.values), ("Uniform play", uniform.values)):
-        sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
+    for player, values in (
+        (player_texts[game_references.best], game_references.values),
+        ("Uniform play", uniform.values),
+    ):
+        sentences += (
+            [f"{player} is worth {_values_by_role(game, values)}."] if values is not None else []
+        )
     return " ".join(sentences)
 
 
-def _by_role(game: Environment, values: Sequence[float]) -> str:
+def _values_by_role(game: Environment, values: Sequence[float]) -> str:
     numbers = [f"{round(value, 4) + 0.0:.4g}" for value in values]
     if len(set(numbers)) == 1:
         return numbers[0] + (" to each seat" if game.num_seats > 1 else "")

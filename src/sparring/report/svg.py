@@ -70,11 +70,11 @@ def line_chart(
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    finite = (
+    finite_references = (
         [reference for reference in references if math.isfinite(reference.value)] if lines else []
     )
     parts = headings(title, note)
-    x_at, y_at, grid = _axes(lines, finite, x_label)
+    x_at, y_at, grid = _axes(lines, finite_references, x_label)
     parts += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = 2 if all(len(label) <= _legend_letters(2) for label in labels) else 1
@@ -96,19 +96,21 @@ def line_chart(
         if len(label) > max_letters:
             half = max_letters // 2
             label = f"{label[: half - 1]}…{label[len(label) - (max_letters - half) :]}"
-        full_label = f"<title>{safe(labels[number])}</title>"
-        parts.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
+        full_label = f"<title>{escape_text(labels[number])}</title>"
+        parts.append(text_at(f"{x + 17:.0f}", y - 3, escape_text(label) + full_label))
     num_rows = math.ceil(len(lines) / columns)
-    parts += _reference_lines(finite, y_at)
+    parts += _reference_lines(finite_references, y_at)
     parts += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
         for x in marks
     ]
-    if len(finite) > MAX_LABELLED:
-        parts += _reference_legend(finite, num_rows)
-        num_rows += len(finite)
-    reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in finite]
+    if len(finite_references) > MAX_LABELLED:
+        parts += _reference_legend(finite_references, num_rows)
+        num_rows += len(finite_references)
+    reference_texts = [
+        f"{reference.label} = {reference.value:.4g}" for reference in finite_references
+    ]
     description = "; ".join([f"{title} over {x_label}", *labels, *reference_texts])
     legend_height = 18 * num_rows
     return element(parts, HEIGHT + legend_height + 6, standalone, "" if standalone else description)
@@ -124,8 +126,8 @@ def text_at(x: object, y: object, text: str, *attributes: str) -> str:
 def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33)) -> list[str]:
     """Return the heading of a chart and the note below it."""
     return [
-        text_at(x, ys[0], safe(title), 'font-size="15"', 'font-weight="600"'),
-        text_at(x, ys[1], safe(note), 'font-size="11"', PALE),
+        text_at(x, ys[0], escape_text(title), 'font-size="15"', 'font-weight="600"'),
+        text_at(x, ys[1], escape_text(note), 'font-size="11"', PALE),
     ]
 
 
@@ -134,7 +136,7 @@ def _tick_line(y: float, tick: float) -> list[str]:
     return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 
 
-def safe(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return a text escaped for markup, control characters included."""
     return html.escape(escape_controls(text, lines=False))
 
@@ -190,7 +192,7 @@ def _reference_lines(references: Sequence[Reference], y_at: Callable[[float], fl
         while any(abs(text_y - other) < LINE for other in used_heights):
             text_y += LINE
         used_heights.append(text_y)
-        label = f"{safe(reference.label)}: {reference.value:.4g}"
+        label = f"{escape_text(reference.label)}: {reference.value:.4g}"
         svg.append(text_at(WIDTH - RIGHT - 2, f"{text_y:.1f}", label, END, ITALIC, 'class="halo"'))
     return svg
 
@@ -204,7 +206,9 @@ def _reference_legend(references: Sequence[Reference], rows: int) -> list[str]:
             f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
         svg.append(
-            text_at(LEFT + 28, y + 1, f"{safe(reference.label)}: {reference.value:.4g}", ITALIC)
+            text_at(
+                LEFT + 28, y + 1, f"{escape_text(reference.label)}: {reference.value:.4g}", ITALIC
+            )
         )
     return svg
 
@@ -227,7 +231,7 @@ def element(parts: Sequence[str], height: float, standalone: bool, description: 
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {font}'
     )
-    title = f"<title>{safe(description)}</title>" if description else ""
+    title = f"<title>{escape_text(description)}</title>" if description else ""
     return f"{head}{colour}>{title}{''.join(parts)}</svg>"
 
 
@@ -279,10 +283,12 @@ def scatter_chart(
     Marks are numbered, and the legend has the names. Overlapping points share a mark. Points are
     left out if a number is not finite or x is not above 0.
     """
-    drawable = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
-    powers = [math.log10(x) for _, x, _ in drawable] or [0.0]
+    drawable_points = [
+        (n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)
+    ]
+    powers = [math.log10(x) for _, x, _ in drawable_points] or [0.0]
     low, high = math.floor(min(powers) * 2 - 0.01) / 2, math.ceil(max(powers) * 2 + 0.01) / 2
-    top = max((y for *_, y in drawable), default=1.0)
+    top = max((y for *_, y in drawable_points), default=1.0)
     ticks_y = ticks(0.0, top)
     x_at, y_at = (
         scale(low, high, LEFT, WIDTH - RIGHT),
@@ -296,8 +302,8 @@ def scatter_chart(
         svg.append(text_at(f"{x_at(half_power / 2):.1f}", BOTTOM + 16, power, MIDDLE))
     svg.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     marks: list[tuple[float, float]] = []
-    rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
-    for number, (name, x, y) in enumerate(drawable):
+    rows = math.ceil(len(drawable_points) / LEGEND_COLUMNS)
+    for number, (name, x, y) in enumerate(drawable_points):
         mark_x, mark_y = x_at(math.log10(x)), y_at(y)
         close_marks = [
             k

@@ -194,7 +194,10 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with contextlib.suppress(LockedError), cls(path) as folder:  # locked: in replacement
+            with (
+                contextlib.suppress(LockedError),
+                cls(path) as folder,
+            ):  # a locked run is being replaced
                 folder.settle()
         if _has_no_run(path):
             raise RunError(

@@ -48,7 +48,7 @@ def is_outside(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
-def find(slot: str, name: str, noun: str) -> Entry:
+def find_plugin(slot: str, name: str, noun: str) -> Entry:
     """Return (function, module) of a plug-in whose name has a dot.
 
     Args:
@@ -178,9 +178,9 @@ def _check_listed(plugin: Entry, name: str, label: str) -> Entry:
 
 
 def _module_text(module: str, label: str) -> str | None:
-    top, *submodules = module.split(".")
+    top_package, *submodules = module.split(".")
     try:
-        spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package
+        spec = importlib.util.find_spec(top_package)  # imports nothing, as it has no parent package
     except (ImportError, ValueError):
         spec = None
     if spec is None:

@@ -199,8 +199,8 @@ class Worker:
             return
         remaining = iter(episodes)
         for number, unit in units.items():
-            share = counts.judging * len(unit.specs) / len(specs)
-            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=share)
+            share = counts.judging_seconds * len(unit.specs) / len(specs)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging_seconds=share)
             rollout = Rollout(list(itertools.islice(remaining, len(unit.specs))), unit_counts)
             yield number, self._add_checks(rollout, judging)
 

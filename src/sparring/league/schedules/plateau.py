@@ -53,5 +53,7 @@ def plateau(
         return True
     if len(request.returns) < 2 * window:
         return False
-    earlier, later = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
-    return bool(later.mean() - earlier.mean() <= gain)
+    earlier_returns, later_returns = np.asarray(
+        request.returns[-2 * window :], dtype=np.float64
+    ).reshape(2, window)
+    return bool(later_returns.mean() - earlier_returns.mean() <= gain)

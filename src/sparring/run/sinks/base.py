@@ -60,11 +60,13 @@ def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
     Raises:
         PluginError: the plug-in returned something else.
     """
-    missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
-    if missing:
+    missing_methods = [
+        name for name in ("write", "close") if not callable(getattr(output, name, None))
+    ]
+    if missing_methods:
         raise PluginError(
             f"The {sink} must return a sink with the methods write(step, figures) and close(); "
-            f"its result has no {missing[0]}."
+            f"its result has no {missing_methods[0]}."
         )
 
 

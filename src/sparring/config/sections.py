@@ -59,9 +59,7 @@ class EnvironmentConfig(Strict):
         description="handling of illegal replies: rule, penalty, retries, payoff",
     )
     weight: float = Field(
-        1.0,
-        ge=0,
-        description="relative share of the episodes; 0: only warm-up and evaluation",
+        1.0, ge=0, description="relative share of the episodes; 0: only warm-up and evaluation"
     )
     oracle: PluginConfig | None = Field(
         None,
@@ -106,8 +104,7 @@ class CandidatesConfig(Strict):
         1, ge=1, le=1024, description="replies to each prompt, at most 1024; 1: no candidates"
     )
     commit: Literal["best", "any_best", "random"] = Field(
-        "any_best",
-        description="candidate to play: the first of the best, one of the best, or any",
+        "any_best", description="candidate to play: the first of the best, one of the best, or any"
     )
     explore: float = Field(
         0.0, ge=0, le=1, description="share of decisions that play any candidate instead"
@@ -236,10 +233,7 @@ class LeagueConfig(Strict):
     keeping: PluginConfig = Field(
         PluginConfig(name="spread"), description="which snapshots stay when there are too many"
     )
-    start: bool = Field(
-        False,
-        description="whether the initial weights are a permanent member",
-    )
+    start: bool = Field(False, description="whether the initial weights are a permanent member")
     restart: bool = Field(
         False,
         description="whether the learner restarts from its initial weights after each snapshot",

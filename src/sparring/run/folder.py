@@ -297,8 +297,7 @@ class RunFolder:
         is_moved_back = settle(self.path, KEPT_NAMES)
         if is_moved_back:
             log.warning(
-                "%s holds the old run again, as the new one saved no checkpoint.",
-                self.path,
+                "%s holds the old run again, as the new one saved no checkpoint.", self.path
             )
         return is_moved_back
 

@@ -89,8 +89,7 @@ def _against_tag(
         return self_play(request)
     shares = [1.0] * len(players) if is_current else _weights(request, players, *weight_options)
     return seat_vs(
-        request,
-        lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
+        request, lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0))
     )
 
 

@@ -301,13 +301,7 @@ class Ledger:
         segments = self._reply_segments(reply, end_ids)
         is_memory = self.memory_example is not None
         exchange = Exchange(
-            self.prompt,
-            reply.ids,
-            end_ids,
-            self._observation,
-            reply.text,
-            is_memory,
-            self._prefill,
+            self.prompt, reply.ids, end_ids, self._observation, reply.text, is_memory, self._prefill
         )
         self._past += (exchange,)
         self._visible += (exchange,)

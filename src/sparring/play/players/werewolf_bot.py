@@ -101,10 +101,7 @@ class WerewolfBot(AgentWithChances):
             preferred = (
                 _rank(names, _rate_victims(play, seat))[:1] if self.style != "silent" else []
             )
-            return [
-                *([f"kill {name}" for name in group] for group in preferred),
-                [SILENCE],
-            ]
+            return [*([f"kill {name}" for name in group] for group in preferred), [SILENCE]]
         if position.phase == "vote":
             abstains = self.style == "silent" and max(scores[n] for n in names) <= 0
             first_group = [[ABSTAIN]] if abstains and position.setup.abstain else []

@@ -390,7 +390,7 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
         )
     failures: list[str] = []
     progress = Progress(len(cells), len(records), watch)
-    for cell, result in _run_in_order(
+    for cell, result in _run_all(
         pending_cells, set(records), runner, workers, progress.tell_running
     ):
         if isinstance(result, RunError):
@@ -407,9 +407,9 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
     return {cell.key: records[cell.key] for cell in cells}
 
 
-def _run_in_order(
+def _run_all(
     cells: list[Cell],
-    finished_keys: set[tuple[Any, ...]],
+    done_keys: set[tuple[Any, ...]],
     runner: CellRunner,
     workers: int,
     tell_running: Callable[[CellRunner, Iterable[Cell]], None],
@@ -419,30 +419,28 @@ def _run_in_order(
     Args:
         cells: the cells to run; a cell begins once the cells in its ``after`` are finished. Cells
             that others wait for begin first.
-        finished_keys: keys of finished cells.
+        done_keys: keys of finished cells.
         runner: runs the cells.
         workers: number of cells that run at once.
         tell_running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
-        pending_cells, finished_keys = list(cells), set(finished_keys)
-        cell_of_future: dict[Future[dict[str, Any]], Cell] = {}
+        pending_cells, done_keys = list(cells), set(done_keys)
+        futures: dict[Future[dict[str, Any]], Cell] = {}
         try:
-            while pending_cells or cell_of_future:
-                for cell in _find_ready(pending_cells, finished_keys)[
-                    : workers - len(cell_of_future)
-                ]:
+            while pending_cells or futures:
+                for cell in _find_ready(pending_cells, done_keys)[: workers - len(futures)]:
                     pending_cells.remove(cell)
-                    cell_of_future[pool.submit(runner.run, cell)] = cell
-                if not cell_of_future:
+                    futures[pool.submit(runner.run, cell)] = cell
+                if not futures:
                     for cell in pending_cells:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                tell_running(runner, cell_of_future.values())
-                for future in wait(cell_of_future, POLL_SECONDS, FIRST_COMPLETED).done:
-                    cell, result = cell_of_future.pop(future), _result_or_error(future)
+                tell_running(runner, futures.values())
+                for future in wait(futures, POLL_SECONDS, FIRST_COMPLETED).done:
+                    cell, result = futures.pop(future), _result_or_error(future)
                     if not isinstance(result, RunError):
-                        finished_keys.add(cell.key)
+                        done_keys.add(cell.key)
                     yield cell, result
         finally:
             runner.stop()  # after an interrupt some cells still run

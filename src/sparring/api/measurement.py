@@ -478,12 +478,10 @@ def _choose_best_of(
             "--best-of calls one player several times, but the run's answer is a mixture; add "
             "--answer policy."
         )
-    games_without_oracle = [game.name for game in games if game.name not in oracles]
-    if games_without_oracle:
+    missing_games = [game.name for game in games if game.name not in oracles]
+    if missing_games:
         reason = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(
-            f"--best-of needs an oracle that judges {games_without_oracle[0]!r}: {reason}"
-        )
+        raise ConfigError(f"--best-of needs an oracle that judges {missing_games[0]!r}: {reason}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 

@@ -312,11 +312,11 @@ class SuiteEvaluation:
             raise ConfigError(f"--workers {workers} must be at least 1.")
         pieces = list[SuitePiece]()
         for index, key in enumerate(self.keys):
-            stored_results = self.results.pieces(key)
+            results = self.results.pieces(key)
             if not self._find_obstacle(index) and not any(
-                "unmeasured" in result for result in stored_results.values()
+                "unmeasured" in result for result in results.values()
             ):
-                pieces += [piece for piece in self.pieces[index] if piece.key not in stored_results]
+                pieces += [piece for piece in self.pieces[index] if piece.key not in results]
         last_line, num_done, games = (time.monotonic(), 0, sum(piece.games for piece in pieces))
         if watch and not pieces:
             watch("all pieces have been measured before; nothing is played")
@@ -419,16 +419,16 @@ class SuiteEvaluation:
         return opponent is not None and opponent.name == REMOTE
 
     def _is_complete(self, index: int) -> bool:
-        stored_results = self.results.pieces(self.keys[index])
+        results = self.results.pieces(self.keys[index])
         return all(
-            piece.key in stored_results and "unmeasured" not in stored_results[piece.key]
+            piece.key in results and "unmeasured" not in results[piece.key]
             for piece in self.pieces[index]
         )
 
     def _add_tallies(self, index: int, seat: int | None = None) -> PieceResult:
-        stored_results = self.results.pieces(self.keys[index])
+        results = self.results.pieces(self.keys[index])
         return add_tallies(
-            stored_results[piece.key]["tally"]
+            results[piece.key]["tally"]
             for piece in self.pieces[index]
             if seat in (None, piece.seat)
         )

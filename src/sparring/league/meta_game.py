@@ -299,24 +299,20 @@ def answer_payoffs(
         The meta-game. Numbers of episodes are summed over environments, and win rates averaged.
     """
     total = sum(sides.weight for sides in environments.values())
-    weighted_games = [
+    pairs = [
         (side_payoffs(book, members, label, sides.seats, opposed=opposed), sides.weight / total)
         for label, sides in environments.items()
     ]
-    if len(weighted_games) == 1:
-        return weighted_games[0][0]
+    if len(pairs) == 1:
+        return pairs[0][0]
     payoffs = [
-        np.sum([weight * game.payoffs[side] for game, weight in weighted_games], axis=0)
-        for side in (0, 1)
+        np.sum([weight * game.payoffs[side] for game, weight in pairs], axis=0) for side in (0, 1)
     ]
-    is_exact = all(game.counts is None for game, _ in weighted_games)
+    is_exact = all(game.counts is None for game, _ in pairs)
     counts = [
-        np.full(game.shape, np.inf) if game.counts is None else game.counts
-        for game, _ in weighted_games
+        np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in pairs
     ]
-    win_rates = np.sum(
-        [weight * np.asarray(game.win_rates) for game, weight in weighted_games], axis=0
-    )
+    win_rates = np.sum([weight * np.asarray(game.win_rates) for game, weight in pairs], axis=0)
     num_episodes = None if is_exact else np.sum(counts, axis=0)
     return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=num_episodes, win_rates=win_rates)
 
@@ -412,12 +408,8 @@ def pair_shares(
     sigma: FloatArray = solver(member_payoffs(book, members, {environment: 1.0})).sides[0]
     pairs = list(itertools.combinations(members, 2))
     deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
-    largest_deviation = max(
-        (deviation for deviation in deviations if deviation is not None), default=1.0
-    )
-    spreads = np.array(
-        [largest_deviation if deviation is None else deviation for deviation in deviations]
-    )
+    default = max((deviation for deviation in deviations if deviation is not None), default=1.0)
+    spreads = np.array([default if deviation is None else deviation for deviation in deviations])
     norms = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
     weights = spreads * norms
     total = float(weights.sum())

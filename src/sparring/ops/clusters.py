@@ -138,21 +138,19 @@ def k_means(
         steps: largest number of steps of a run.
     """
     distinct_points, distinct_of = np.unique(points, axis=0, return_inverse=True)
-    point_weights = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
+    mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     runs = [
         _descend(
             distinct_points,
-            point_weights,
-            _draw_centres(distinct_points, point_weights, k, stream.child(run_index)),
+            mass,
+            _draw_centres(distinct_points, mass, k, stream.child(run_index)),
             steps,
         )
         for run_index in range(starts)
     ]
     best_run = min(runs, key=lambda fit: fit.inertia)
-    cluster_weights = np.bincount(
-        best_run.cluster_of, weights=point_weights, minlength=len(best_run.centres)
-    )
-    order = np.lexsort((*best_run.centres.T[::-1], -cluster_weights))
+    masses = np.bincount(best_run.cluster_of, weights=mass, minlength=len(best_run.centres))
+    order = np.lexsort((*best_run.centres.T[::-1], -masses))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return Clusters(

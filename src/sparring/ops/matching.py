@@ -51,10 +51,8 @@ def similarity_of(call: ToolCall, reference: ToolCall) -> float:
     if call.name.casefold() != reference.name.casefold():
         return 0.0
     parameters, reference_values = call.parameters, reference.parameters
-    num_shared, num_names = (
-        len(parameters.keys() & reference_values.keys()),
-        len(parameters.keys() | reference_values.keys()),
-    )
+    num_shared = len(parameters.keys() & reference_values.keys())
+    num_names = len(parameters.keys() | reference_values.keys())
     num_equal = sum(parameters.get(name) == value for name, value in reference_values.items())
     return (1.0 + (num_shared / num_names if num_names else 1.0) + num_equal) / (
         2.0 + len(reference_values)
@@ -99,12 +97,10 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
         if not isinstance(node, ast.Call):
             return ()
         parameters = {
-            str(index): _text_to_json(ast.unparse(value))
-            for index, value in enumerate(node.args, 1)
+            str(index): _as_json(ast.unparse(value)) for index, value in enumerate(node.args, 1)
         }
         parameters |= {
-            keyword.arg or "**": _text_to_json(ast.unparse(keyword.value))
-            for keyword in node.keywords
+            keyword.arg or "**": _as_json(ast.unparse(keyword.value)) for keyword in node.keywords
         }
         return (ToolCall(ast.unparse(node.func), parameters),)
     except _PARSE_ERRORS:
@@ -116,8 +112,7 @@ def _from_words(text: str) -> tuple[ToolCall, ...]:
     return (
         (
             ToolCall(
-                words[0],
-                {str(index): _text_to_json(word) for index, word in enumerate(words[1:], 1)},
+                words[0], {str(index): _as_json(word) for index, word in enumerate(words[1:], 1)}
             ),
         )
         if words
@@ -125,7 +120,7 @@ def _from_words(text: str) -> tuple[ToolCall, ...]:
     )
 
 
-def _text_to_json(text: str) -> str:
+def _as_json(text: str) -> str:
     return _to_json(_try_read(text, json.loads, _try_read(text, ast.literal_eval, text)))
 
 

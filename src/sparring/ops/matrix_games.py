@@ -68,12 +68,10 @@ def nonnegative_least_squares(matrix: FloatArray, target: FloatArray) -> FloatAr
             continue
         is_excluded[:] = False
         while trial[is_used].min() <= 0.0:
-            falling_columns = np.flatnonzero(is_used & (trial <= 0.0))
-            shares = solution[falling_columns] / np.maximum(
-                solution[falling_columns] - trial[falling_columns], 1e-300
-            )
+            columns = np.flatnonzero(is_used & (trial <= 0.0))
+            shares = solution[columns] / np.maximum(solution[columns] - trial[columns], 1e-300)
             solution = solution + shares.min() * (trial - solution)
-            is_used[falling_columns[shares == shares.min()]] = False
+            is_used[columns[shares == shares.min()]] = False
             solution[~is_used] = 0.0
             if not is_used.any():
                 break
@@ -90,22 +88,16 @@ def _solve(
     A column with a single entry solves its row exactly, so the large solve omits both.
     """
     solution = np.zeros(matrix.shape[1])
-    single_columns, full_columns = (
-        np.flatnonzero(is_used & (single_row >= 0)),
-        np.flatnonzero(is_used & (single_row < 0)),
-    )
+    singles = np.flatnonzero(is_used & (single_row >= 0))
+    others = np.flatnonzero(is_used & (single_row < 0))
     rows = np.ones(len(target), dtype=bool)
-    rows[single_row[single_columns]] = False
-    if len(full_columns) and rows.any():
-        block, tolerance = matrix[np.ix_(rows, full_columns)], DEPENDENCE_TOLERANCE
-        solution[full_columns] = lstsq(block, target[rows], cond=tolerance, lapack_driver="gelsy")[
-            0
-        ]
-    single_rows = single_row[single_columns]
-    remainder = (
-        target[single_rows] - matrix[np.ix_(single_rows, full_columns)] @ solution[full_columns]
-    )
-    solution[single_columns] = remainder / matrix[single_rows, single_columns]
+    rows[single_row[singles]] = False
+    if len(others) and rows.any():
+        block, tolerance = matrix[np.ix_(rows, others)], DEPENDENCE_TOLERANCE
+        solution[others] = lstsq(block, target[rows], cond=tolerance, lapack_driver="gelsy")[0]
+    single_rows = single_row[singles]
+    remainder = target[single_rows] - matrix[np.ix_(single_rows, others)] @ solution[others]
+    solution[singles] = remainder / matrix[single_rows, singles]
     return solution
 
 

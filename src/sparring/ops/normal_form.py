@@ -67,13 +67,9 @@ def softmax(values: FloatArray) -> FloatArray:
 
 def shares_above_zero(values: FloatArray) -> FloatArray:
     """Return weights in proportion to max(value, 0), [m]: regret matching; uniform if all are 0."""
-    positive_values = np.maximum(values, 0.0)
-    total = positive_values.sum()
-    weights: FloatArray = (
-        positive_values / total
-        if total > 0
-        else np.full(len(positive_values), 1.0 / len(positive_values))
-    )
+    parts = np.maximum(values, 0.0)
+    total = parts.sum()
+    weights: FloatArray = parts / total if total > 0 else np.full(len(parts), 1.0 / len(parts))
     return weights
 
 

@@ -192,12 +192,8 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     state, parent = tree.info_state[moves], tree.parent[moves]
     parent_sequences: IntArray = np.zeros(len(seats), dtype=np.int64)
     parent_sequences[state] = last[parent, seats[state]]
-    _, first_moves = np.unique(parent, return_index=True)  # a history has an edge per action
-    visits = (
-        state[first_moves],
-        last[parent[first_moves], 1 - seats[state[first_moves]]],
-        chance[parent[first_moves]],
-    )
+    _, edges = np.unique(parent, return_index=True)  # a history has an edge per action
+    visits = (state[edges], last[parent[edges], 1 - seats[state[edges]]], chance[parent[edges]])
 
     def make_form(seat: int) -> SeatForm:
         states = np.flatnonzero(seats == seat)

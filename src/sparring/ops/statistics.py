@@ -139,13 +139,11 @@ def clustered_share_interval(
     if count < 2:
         return Interval(mean=share, low=0.0, high=1.0, count=int(total), level=level)
     error = _clustered_error(successes, sizes, share)
-    effective_count = min(share * (1 - share) / error**2, total) if error > 0 else total
+    number = min(share * (1 - share) / error**2, total) if error > 0 else total
     if share in (0.0, 1.0):
-        effective_count = float(count)
+        number = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = wilson_ends(
-        share, effective_count * (z / student_quantile(count - 1, level)) ** 2, level
-    )
+    low, high = wilson_ends(share, number * (z / student_quantile(count - 1, level)) ** 2, level)
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)
 
 

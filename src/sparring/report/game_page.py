@@ -86,14 +86,14 @@ def sample_play(name: str) -> SamplePlay:
             )
         )
         state.apply(action)
-    hidden_facts = revealed_by(full_style_game, state)
+    facts = revealed_by(full_style_game, state)
     return SamplePlay(
         chooser="moves at random" if oracle is None else f"moves of the oracle {oracle.name}",
         brief=f"{brief[:MAX_BRIEF_CHARACTERS]} ..." if len(brief) > MAX_BRIEF_CHARACTERS else brief,
         turns=_shorten(turns, MAX_TURNS_SHOWN),
         left_out=max(0, len(turns) - MAX_TURNS_SHOWN),
         ending="\n".join(
-            filter(None, [hidden_facts, _payoffs_text(full_style_game.roles, state.returns)])
+            filter(None, [facts, _payoffs_text(full_style_game.roles, state.returns)])
         ),
     )
 
@@ -173,22 +173,22 @@ def _random_play(name: str) -> Episode:
 def format_exact_values(name: str) -> str:
     """Return a game's exact values with its default options; "" if it is too large to enumerate."""
     game = make_game(name)
-    game_references = references_of(game)
-    if game_references is None:
+    references = references_of(game)
+    if references is None:
         return ""
-    uniform = game_references.uniform
+    uniform = references.uniform
     sentences = [f"{uniform.num_info_states:,} information states; policies are measured exactly."]
     if game.num_seats > 1:
         sentences.append(
             f"Uniform play has NashConv {uniform.nash_conv:.4g}; an equilibrium has 0."
         )
-    player_texts = {
+    texts = {
         "equilibrium": "An equilibrium",
         "best team": "The best team",
         "best play": "Best play",
     }
     for player, values in (
-        (player_texts[game_references.best], game_references.values),
+        (texts[references.best], references.values),
         ("Uniform play", uniform.values),
     ):
         sentences += (

@@ -51,10 +51,8 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     )
     for row in rows:
         if "oracle" in row:
-            oracle, judged_text = (
-                row["oracle"],
-                f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
-            )
+            oracle = row["oracle"]
+            judged_text = f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}"
             optimal, regret = row.get("optimal", "-"), row.get("regret", "-")
             cells = (_oracle_name(oracle), optimal, regret, judged_text)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)

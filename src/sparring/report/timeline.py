@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 
 from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
-from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, escape_text, text_at
+from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, escape, text_at
 
 # signs of a seat in a moment: it acts on the critical path, acts beside it, waits between two of
 # its turns, or is before its first or after its last turn
@@ -170,7 +170,7 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     note = f" The first {count} moments are drawn." if count < len(line.moments) else ""
     svg = [
         '<text x="10" y="16" font-size="13" font-weight="600">Who acts when</text>',
-        f'<text x="10" y="31" opacity=".7">{escape_text(summary(line) + note)}</text>',
+        f'<text x="10" y="31" opacity=".7">{escape(summary(line) + note)}</text>',
     ]
     tick_spacing = max(1, -(-count // 10))
     for number in range(0, count, tick_spacing):
@@ -196,7 +196,7 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
 def _row(line: Timeline, seat: int, role: str, path_seats: Sequence[int], step: float) -> list[str]:
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
-    label = f"{escape_text(name)}<title>{escape_text(role)}</title>"
+    label = f"{escape(name)}<title>{escape(role)}</title>"
     svg = [text_at(NAMES - 8, f"{y + 4:.1f}", label, END)]
     acts = [moment for moment in line.acts(seat) if moment < len(path_seats)]
     if acts:

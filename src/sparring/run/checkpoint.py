@@ -173,11 +173,9 @@ def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
     root = folder / "checkpoints"
     _remove_leftovers(root)
     if latest is not None:
-        earlier_checkpoints = [
-            (step, path) for step, path in _checkpoints_in(root) if step <= latest.step
-        ]
-        newest_steps = sorted({step for step, _ in earlier_checkpoints})[-keep:]
-        for step, path in earlier_checkpoints:
+        checkpoints = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
+        newest_steps = sorted({step for step, _ in checkpoints})[-keep:]
+        for step, path in checkpoints:
             successor = path.with_name(path.name.removesuffix(_REPLACED))
             if path != latest.path and (
                 step not in newest_steps or (successor != path and successor.exists())

@@ -378,9 +378,7 @@ class HealthMonitor:
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._first_records: dict[
-            tuple[int, str], list[float]
-        ] = {}  # first records, for ``times_start``
+        self._first_records: dict[tuple[int, str], list[float]] = {}  # for ``times_start``
         self._best_values: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
         self._recorded_rules: set[int] = set()  # rules whose metric has been recorded
         self._reported_findings: set[tuple[int, str]] = set()  # rules and metrics with a finding

@@ -229,22 +229,17 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         for episode in episodes
         if any(turn.attempt and episode.trained[turn.seat] for turn in episode.turns)
     }
-    payoffs_by_attempt: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(
-        dict
-    )
+    payoff_sums: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for index, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trial_games else ()
         unsent_attempts = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent_attempts:
-                payoffs, seat_key = (
-                    payoffs_by_attempt[episode.game, turn.attempt],
-                    (index, turn.seat),
-                )
+                payoffs, seat_key = (payoff_sums[episode.game, turn.attempt], (index, turn.seat))
                 payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
-        for (game, attempt), payoffs in sorted(payoffs_by_attempt.items())
+        for (game, attempt), payoffs in sorted(payoff_sums.items())
     }
 
 
@@ -534,9 +529,7 @@ def request_plays(
             playout_requests = _playouts(episodes, config, engine, step, refill)
             episodes, playout_figures = yield from _relay_requests(playout_requests, None)
             figures = {**figures, **playout_figures}
-        episodes, shaping_metrics = _shape_rewards(
-            episodes, config, engine, methods.rewards, progress
-        )
+        episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
@@ -549,7 +542,7 @@ def request_plays(
         selected, kept_share = _select(methods, stream, episodes, turns, progress)
         result.selected += selected
         result.episodes += episodes
-        figures = {**figures, **shaping_metrics, **group_metrics(turns), "kept_share": kept_share}
+        figures = {**figures, **shaping, **group_metrics(turns), "kept_share": kept_share}
         batch_metrics.append((len(episodes), figures))
         if len(result.selected) >= rollout.games_per_step:
             break
@@ -615,23 +608,15 @@ def shape_episodes(
         stale_ids: ids of episodes that are too stale to train on, in whole groups.
     """
     progress = step / config.steps
-    episodes, shaping_metrics = _shape_rewards(episodes, config, engine, methods.rewards, progress)
-    trained_episodes = [episode for episode in episodes if episode.episode_id not in stale_ids]
+    episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
+    batch = [episode for episode in episodes if episode.episode_id not in stale_ids]
     turns = turn_table(episodes)
-    trained_turns = (
-        turns if len(trained_episodes) == len(episodes) else turn_table(trained_episodes)
-    )
+    trained_turns = turns if len(batch) == len(episodes) else turn_table(batch)
     stream = engine.root.child("selection").child(step).child(0)
-    trained_episodes, kept_share = _select(
-        methods, stream, trained_episodes, trained_turns, progress
-    )
-    metrics = {**shaping_metrics, **group_metrics(trained_turns), "kept_share": kept_share}
+    batch, kept_share = _select(methods, stream, batch, trained_turns, progress)
+    metrics = {**shaping, **group_metrics(trained_turns), "kept_share": kept_share}
     return StepEpisodes(
-        episodes=episodes,
-        selected=trained_episodes,
-        metrics=metrics,
-        turns=turns,
-        observed=[(turns, {})],
+        episodes=episodes, selected=batch, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
 
 

@@ -51,13 +51,9 @@ class AgentWithChances(TextAgent):
         """Return a legal action, drawn with its probability."""
         if state.legal(seat) is None:
             return random_reply(state, seat, None, stream)
-        weighted_actions = [
-            (action, share) for action, share in self.chances(state, seat).items() if share
-        ]
-        sums = list(accumulate(share for _, share in weighted_actions))
-        return weighted_actions[
-            min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(weighted_actions) - 1)
-        ][0]
+        pairs = [(action, share) for action, share in self.chances(state, seat).items() if share]
+        sums = list(accumulate(share for _, share in pairs))
+        return pairs[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(pairs) - 1)][0]
 
 
 def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:

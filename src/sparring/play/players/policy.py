@@ -156,17 +156,13 @@ class PolicyAgent:
             for legal in actions
         ]
         sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
-        scorable_pairs = [
+        pairs = [
             (prompt, reply)
             for prompt, reply, can_send in zip(prompts, replies, sendable, strict=True)
             if can_send
         ]
         logprobs = iter(
-            score(
-                [prompt for prompt, _ in scorable_pairs],
-                [reply for _, reply in scorable_pairs],
-                self.params,
-            )
+            score([prompt for prompt, _ in pairs], [reply for _, reply in pairs], self.params)
         )
         return [
             np.logaddexp.reduce(np.reshape(next(logprobs), (len(legal), len(end_ids))), axis=1)
@@ -232,14 +228,13 @@ def _yield_replies(
         senders: the sender of each turn.
         results: results with their indices among the sent conversations.
     """
-    sent_indices = [index for index, sender in enumerate(senders) if sender.is_sent]
+    indices = [index for index, sender in enumerate(senders) if sender.is_sent]
     overlong_indices = [index for index, sender in enumerate(senders) if not sender.is_sent]
     if overlong_indices:
         yield [(index, _to_reply(senders[index], OVERLONG)) for index in overlong_indices]
     for batch in results:
         yield [
-            (sent_indices[index], _to_reply(senders[sent_indices[index]], result))
-            for index, result in batch
+            (indices[index], _to_reply(senders[indices[index]], result)) for index, result in batch
         ]
 
 

@@ -95,7 +95,7 @@ class WerewolfBot(AgentWithChances):
         """Return lists of equally good actions, the best first; some may be illegal."""
         position, scores = play.position, self._suspicion_scores(play, seat)
         if position.phase == "speak":
-            return self._rank_speeches(play, seat, scores)
+            return self._speeches(play, seat, scores)
         role, names = position.setup.roles[seat], position.targets(seat)
         if position.phase == "whisper":
             preferred = (
@@ -136,22 +136,15 @@ class WerewolfBot(AgentWithChances):
             scores[position.places[mate]] = -1000.0
         return scores
 
-    def _rank_speeches(
-        self, play: WerewolfPlay, seat: int, scores: dict[int, float]
-    ) -> list[list[str]]:
+    def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[list[str]]:
         position = play.position
         names = position.targets(seat)
         most_suspicious = _rank(names, scores)[0]
         speeches: list[list[str]] = []
-        look_events = [
-            e for e in position.events_of(seat) if e.kind == "look" and e.target in names
-        ]
-        wolf_reports = [f"{SEER} {name_of(e.target)} {WOLF}" for e in look_events if e.word == WOLF]
-        if self.style != "silent" or wolf_reports:
-            speeches += [
-                wolf_reports,
-                [f"{SEER} {name_of(e.target)} {e.word}" for e in look_events],
-            ]
+        looks = [e for e in position.events_of(seat) if e.kind == "look" and e.target in names]
+        reports = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
+        if self.style != "silent" or reports:
+            speeches += [reports, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
         if self.style == "accuser" and position.setup.roles[seat] == WOLF:
             speeches.append([f"{SEER} {name} {WOLF}" for name in most_suspicious])
         if self.style != "silent":

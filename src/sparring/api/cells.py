@@ -379,10 +379,10 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
     cells = list(cells)
     stored_records = {cell.key: runner.stored_record(cell) for cell in cells}
     records = {key: record for key, record in stored_records.items() if record is not None}
-    pending_cells = [cell for cell in cells if cell.key not in records]
+    queue = [cell for cell in cells if cell.key not in records]
     watch(f"{len(records)} of {len(cells)} cells are done in {runner.folder}.")
     other_commits = sorted({record["commit"] for record in records.values()} - {runner.version})
-    if pending_cells and other_commits:
+    if queue and other_commits:
         raise RunError(
             f"{runner.folder} holds cells of {', '.join(other_commits)}, and this code is "
             f"{runner.version}. The cells of a study must come from one commit: use that code, or "
@@ -390,9 +390,7 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
         )
     failures: list[str] = []
     progress = Progress(len(cells), len(records), watch)
-    for cell, result in _run_all(
-        pending_cells, set(records), runner, workers, progress.tell_running
-    ):
+    for cell, result in _run_all(queue, set(records), runner, workers, progress.tell_running):
         if isinstance(result, RunError):
             failures.append(str(result))
             watch(f"{cell.folder} failed: {result}")
@@ -425,15 +423,15 @@ def _run_all(
         tell_running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
-        pending_cells, done_keys = list(cells), set(done_keys)
+        queue, done_keys = list(cells), set(done_keys)
         futures: dict[Future[dict[str, Any]], Cell] = {}
         try:
-            while pending_cells or futures:
-                for cell in _find_ready(pending_cells, done_keys)[: workers - len(futures)]:
-                    pending_cells.remove(cell)
+            while queue or futures:
+                for cell in _find_ready(queue, done_keys)[: workers - len(futures)]:
+                    queue.remove(cell)
                     futures[pool.submit(runner.run, cell)] = cell
                 if not futures:
-                    for cell in pending_cells:
+                    for cell in queue:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
                 tell_running(runner, futures.values())

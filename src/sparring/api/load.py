@@ -90,13 +90,13 @@ def load_run(
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     run = RunFolder.open(path)
-    config, stored_checkpoint = resolve(run.config()), run.checkpoint(step)
-    edits = describe_edits(config, stored_checkpoint)
+    config, source = resolve(run.config()), run.checkpoint(step)
+    edits = describe_edits(config, source)
     if edits:
         log.warning(
             "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
-            stored_checkpoint.step,
+            source.step,
             edits,
         )
     if threads is not None:
@@ -104,17 +104,13 @@ def load_run(
     engine = LocalEngine(config)
     while True:
         try:
-            engine.restore(stored_checkpoint.path)
-            return config, engine, stored_checkpoint.step
+            engine.restore(source.path)
+            return config, engine, source.step
         except CheckpointError:
             newer_checkpoint = checkpoint.load_latest(path)
-            if (
-                step is not None
-                or newer_checkpoint is None
-                or newer_checkpoint.path == stored_checkpoint.path
-            ):
+            if step is not None or newer_checkpoint is None or newer_checkpoint.path == source.path:
                 raise
-            stored_checkpoint = newer_checkpoint  # a running trainer has removed the checkpoint
+            source = newer_checkpoint  # a running trainer has removed the checkpoint
 
 
 def export_answer(

@@ -45,14 +45,10 @@ def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[st
         GameError: the game is too large, or has no information states; the message names an
             alternative.
     """
-    return _figures_and_note(
-        game, enumerate_info_states(base_game(game), limit=max_states), policy
-    )[0]
+    return _score(game, enumerate_info_states(base_game(game), limit=max_states), policy)[0]
 
 
-def _figures_and_note(
-    game: Environment, info_states: InfoStates, policy: Any
-) -> tuple[dict[str, float], str]:
+def _score(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
     """Return (figures as in ``exact_figures``, note)."""
     exact_result = exact_figures_of(game, info_states, policy)
     values = zip(game.roles, exact_result.values, strict=True)
@@ -122,7 +118,7 @@ def evaluate_policy(
         if exact:
             try:
                 info_states = enumerate_info_states(base_game(game), limit=max_states)
-                game_figures, note = _figures_and_note(game, info_states, policy)
+                game_figures, note = _score(game, info_states, policy)
                 figures.update(game_figures)
                 notes += [note] if note else []
                 references_of[game.name] = references(base_game(game), info_states)

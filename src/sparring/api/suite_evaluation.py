@@ -360,11 +360,9 @@ class SuiteEvaluation:
             name: total_score([(row, counts) for row, counts in complete_rows if is_member(row)])
             for name, is_member in groups.items()
         }
-        unmeasured_names = [
-            row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"
-        ]
+        gaps = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
-        return {**about, "rows": rows, "totals": totals, "not_in_totals": unmeasured_names}
+        return {**about, "rows": rows, "totals": totals, "not_in_totals": gaps}
 
     def _find_obstacle(self, index: int) -> str:
         row, game = self.suite.rows[index], self.games[index]
@@ -426,11 +424,9 @@ class SuiteEvaluation:
         )
 
     def _add_tallies(self, index: int, seat: int | None = None) -> PieceResult:
-        results = self.results.pieces(self.keys[index])
+        record = self.results.pieces(self.keys[index])
         return add_tallies(
-            results[piece.key]["tally"]
-            for piece in self.pieces[index]
-            if seat in (None, piece.seat)
+            record[piece.key]["tally"] for piece in self.pieces[index] if seat in (None, piece.seat)
         )
 
     def _row(self, index: int) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def run_player(
             "distribution."
         )
     run = RunFolder.open(path)
-    config, stored_checkpoint = resolve(run.config()), run.checkpoint(step)
+    config, source = resolve(run.config()), run.checkpoint(step)
     published_policy(config, path, policy)  # raises for an unknown policy
     choice = {"policy": policy} if policy is not None else {}
     answer_name = config.league.answer if answer is None else check_answer(answer, config)
@@ -232,13 +232,9 @@ def run_player(
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE_KEYS
     }
-    weights = sha256_hex((stored_checkpoint.path / checkpoint.MANIFEST).read_bytes())
+    weights = sha256_hex((source.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={
-            "run": str(path.absolute()),
-            "step": stored_checkpoint.step,
-            "temperature": temperature,
-        }
+        data={"run": str(path.absolute()), "step": source.step, "temperature": temperature}
         | choice,
         identity=[
             weights,
@@ -248,7 +244,7 @@ def run_player(
         ],
         about={
             "run": str(path),
-            "step": stored_checkpoint.step,
+            "step": source.step,
             "temperature": temperature or config.rollout.temperature,
             "weights": measured_weights(config, answer_name, policy),
         }

@@ -156,11 +156,8 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
             "checkpoint.every=1` writes a checkpoint of every step."
         )
     config, engine, _ = load_run(path, last_learned_step)
-    stored_checkpoint = folder.checkpoint(last_learned_step)
+    source = folder.checkpoint(last_learned_step)
     state = RunState.restored(
-        stored_checkpoint.path,
-        stored_checkpoint.step,
-        stored_checkpoint.state,
-        ignored_keys=frozenset({SAVED}),
+        source.path, source.step, source.state, ignored_keys=frozenset({SAVED})
     )
     return config, engine, restart_learners(config, engine, state)

@@ -256,7 +256,7 @@ def side_payoffs(
         opposed: whether the sides' payoffs are opposed.
     """
     index_of = {member: index for index, member in enumerate(members)}
-    first_returns, second_returns, counts = (np.zeros((len(members),) * 2) for _ in range(3))
+    returns_0, returns_1, counts = (np.zeros((len(members),) * 2) for _ in range(3))
     win_rates = np.full(counts.shape, 0.5)
     for row, results in book.rows.items():
         is_counted = (
@@ -266,18 +266,16 @@ def side_payoffs(
             continue
         if row.seat == seats[0]:
             cell = index_of[row.player], index_of[row.opponent]
-            first_returns[cell] = results.mean_return
+            returns_0[cell] = results.mean_return
             counts[cell] = math.inf if results.exact else results.games
             win_rates[cell] = results.win_rate()
         elif row.seat == seats[1]:
-            second_returns[index_of[row.opponent], index_of[row.player]] = results.mean_return
+            returns_1[index_of[row.opponent], index_of[row.player]] = results.mean_return
     if opposed:
-        first_returns = (first_returns - second_returns) / 2
-        second_returns = -first_returns
+        returns_0 = (returns_0 - returns_1) / 2
+        returns_1 = -returns_0
     num_episodes = None if np.isinf(counts).all() else counts
-    return MetaGame(
-        payoffs=(first_returns, second_returns), counts=num_episodes, win_rates=win_rates
-    )
+    return MetaGame(payoffs=(returns_0, returns_1), counts=num_episodes, win_rates=win_rates)
 
 
 def answer_payoffs(

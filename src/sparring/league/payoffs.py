@@ -278,14 +278,14 @@ class Results:
             TypeError, ValueError: the value has another form.
         """
         default = 0.0 if record.get("exact") else None
-        group_sums_by_name = {
+        sums_by_name = {
             name: GroupSums(**record[name]) for name in GROUP_SUM_FIELDS if name in record
         }
-        results = cls(**{"squares": default, **record, **group_sums_by_name})
+        results = cls(**{"squares": default, **record, **sums_by_name})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
         numbers = [results.games, results.returns, squares, *counts]
-        for groups in group_sums_by_name.values():
+        for groups in sums_by_name.values():
             numbers += [groups.count, groups.sizes, groups.products, groups.squares]
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
             raise ValueError("a number is not finite")
@@ -295,13 +295,13 @@ class Results:
             raise ValueError("more games were decided than played")
         if any(
             min(group_sums.count, group_sums.sizes, group_sums.squares) < 0
-            for group_sums in group_sums_by_name.values()
+            for group_sums in sums_by_name.values()
         ):
             raise ValueError("a sum over groups is below 0")
         return results
 
 
-ALPHASTAR_WEIGHTINGS = {  # name in AlphaStar's pseudo-code -> weighting, power
+WEIGHTINGS = {  # name in AlphaStar's pseudo-code -> weighting, power
     "squared": ("hard", 2.0),
     "linear": ("hard", 1.0),
     "linear_capped": ("capped", 1.0),
@@ -411,9 +411,7 @@ class Payoffs:
         row_groups: dict[RowKey, dict[int, list[float]]] = {}
         for episode in episodes:
             teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, outcome, returns in _episode_outcomes(
-                episode, tuple(teams_of_seats), by_policy
-            ):
+            for row, outcome, returns in _outcomes(episode, tuple(teams_of_seats), by_policy):
                 if row not in row_numbers:
                     row_numbers[row] = _to_numbers(rows.get(row, Results()))
                     row_groups[row] = {}
@@ -532,7 +530,7 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
     )
 
 
-def _episode_outcomes(
+def _outcomes(
     episode: Episode, teams: tuple[int, ...], by_policy: bool
 ) -> Iterator[tuple[RowKey, int | None, float]]:
     """Yield each ordered pair's row, outcome (1, 0, -1; None in one team), and return."""

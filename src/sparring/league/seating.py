@@ -19,9 +19,7 @@ from sparring.methods.selection.curricula.base import Arm, ArmBook
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 
-ROTATION = (
-    5**0.5 - 1
-) / 2  # part of the circle by which it rotates per step; see ``learner_of_state``
+ROTATION = (5**0.5 - 1) / 2  # turn of the circle of ``learner_of_state`` per step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,11 +69,9 @@ def learner_of_state(
 
 def make_arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
     """Return the arms of a curriculum: the trained games, each with its fixed initial states."""
-    trained_games = [(game.name, weight) for game, weight in games if weight]
+    pairs = [(game.name, weight) for game, weight in games if weight]
     state_numbers = range(starts) if starts else (None,)
-    return tuple(
-        Arm(name, start, weight) for name, weight in trained_games for start in state_numbers
-    )
+    return tuple(Arm(name, start, weight) for name, weight in pairs for start in state_numbers)
 
 
 def max_turns_at(rollout: RolloutConfig, progress: float) -> int | None:

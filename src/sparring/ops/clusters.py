@@ -137,15 +137,10 @@ def k_means(
         starts: number of runs, each from different initial centres.
         steps: largest number of steps of a run.
     """
-    distinct_points, distinct_of = np.unique(points, axis=0, return_inverse=True)
+    sites, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     runs = [
-        _descend(
-            distinct_points,
-            mass,
-            _draw_centres(distinct_points, mass, k, stream.child(run_index)),
-            steps,
-        )
+        _descend(sites, mass, _draw_centres(sites, mass, k, stream.child(run_index)), steps)
         for run_index in range(starts)
     ]
     best_run = min(runs, key=lambda fit: fit.inertia)

@@ -109,15 +109,8 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
 
 def _from_words(text: str) -> tuple[ToolCall, ...]:
     words = [word for word in _SEPARATORS.split(text) if word]
-    return (
-        (
-            ToolCall(
-                words[0], {str(index): _as_json(word) for index, word in enumerate(words[1:], 1)}
-            ),
-        )
-        if words
-        else ()
-    )
+    parameters = {str(index): _as_json(word) for index, word in enumerate(words[1:], 1)}
+    return (ToolCall(words[0], parameters),) if words else ()
 
 
 def _as_json(text: str) -> str:

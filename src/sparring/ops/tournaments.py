@@ -106,14 +106,11 @@ def _swiss_pairs(
     if first_round:
         half = len(players_by_points) // 2
         return list(zip(players_by_points[:half], players_by_points[half:], strict=True))
-    unpaired_players, pairs = list(players_by_points), []
-    while unpaired_players:
-        player = unpaired_players.pop(0)
-        opponent = next(
-            (other for other in unpaired_players if other not in opponents[player]),
-            unpaired_players[0],
-        )
-        unpaired_players.remove(opponent)
+    players, pairs = list(players_by_points), []
+    while players:
+        player = players.pop(0)
+        opponent = next((other for other in players if other not in opponents[player]), players[0])
+        players.remove(opponent)
         pairs.append((player, opponent))
     return pairs
 

@@ -184,7 +184,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
         RolloutError: the episode is not of this game.
         PluginError: the environment's code raised an error, or hung.
     """
-    finished_conversations: list[Conversation] = []
+    result: list[Conversation] = []
     open_turns: dict[int, list[int]] = {}  # indices of turns, by seat
     for index, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
@@ -194,20 +194,16 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
             is_fresh = seat is not None and bool(play.observe(seat).fresh)
         for ended_seat, end in environment_ends:
             indices = open_turns.pop(ended_seat)
-            finished_conversations.append(_conversation(episode, ended_seat, indices, end))
+            result.append(_conversation(episode, ended_seat, indices, end))
         if seat is None:
             break
         indices = open_turns.get(seat, []) if is_fresh else []
         if indices and episode.turns[indices[-1]].action is not None:
-            finished_conversations.append(
-                _conversation(episode, seat, open_turns.pop(seat), "over")
-            )
+            result.append(_conversation(episode, seat, open_turns.pop(seat), "over"))
         open_turns.setdefault(seat, []).append(index)
     for seat, indices in sorted(open_turns.items()):
-        finished_conversations.append(
-            _conversation(episode, seat, indices, _end_with_episode(episode, seat))
-        )
-    return finished_conversations
+        result.append(_conversation(episode, seat, indices, _end_with_episode(episode, seat)))
+    return result
 
 
 def _ends_by_environment(play: Play, seats: Iterable[int]) -> Iterator[tuple[int, ConversationEnd]]:

@@ -83,9 +83,7 @@ class PlayLoop:
         self.finished: dict[int, Episode] = {}  # by index in ``specs``
         self.dropped_groups: set[int] = set()
         self.failures: list[str] = []  # reasons why episodes failed beyond their retries
-        self._running_episodes: dict[
-            int, EpisodeInPlay
-        ] = {}  # running episodes, by index in ``specs``
+        self._episodes: dict[int, EpisodeInPlay] = {}  # running episodes, by index in ``specs``
         self.num_retried = self.num_running = 0
         self._queue = [(index, 0) for index in range(len(specs))][::-1]  # index, attempt
         self._plays_to_prompt: list[_RunningPlay] = []
@@ -114,7 +112,7 @@ class PlayLoop:
         finally:
             for agent_call, _ in self._calls:
                 agent_call.close()
-            for episode in self._running_episodes.values():
+            for episode in self._episodes.values():
                 episode.close()
 
     def _begin(self) -> None:
@@ -125,7 +123,7 @@ class PlayLoop:
                 self.num_running += 1
                 try:
                     episode = EpisodeInPlay(spec, self.agents, self.candidates)
-                    self._running_episodes[index] = episode
+                    self._episodes[index] = episode
                     self._continue_or_finish(_RunningPlay(index, attempt, episode))
                 except Exception as error:
                     self._handle_failure(index, attempt, error)
@@ -211,7 +209,7 @@ class PlayLoop:
     def _continue_or_finish(self, running_play: _RunningPlay) -> None:
         if running_play.episode.done:
             self.finished[running_play.index] = running_play.episode.finish()
-            self._running_episodes.pop(running_play.index).close()
+            self._episodes.pop(running_play.index).close()
             self.num_running -= 1
         else:
             self._plays_to_prompt.append(running_play)
@@ -220,7 +218,7 @@ class PlayLoop:
         self, running_plays: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the plays, and the scores by play index."""
-        complete_plays: list[_RunningPlay] = []
+        plays: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:
             for running_play in running_plays:
                 call.now = running_play.episode.spec
@@ -229,16 +227,14 @@ class PlayLoop:
                 except Exception as error:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    complete_plays.append(running_play)
+                    plays.append(running_play)
         to_judge = [
             (running_play.index, candidates)
-            for running_play in complete_plays
+            for running_play in plays
             if (candidates := running_play.episode.candidates())
         ]
-        score_rows = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
-        return complete_plays, {
-            index: scores for (index, _), scores in zip(to_judge, score_rows, strict=True)
-        }
+        grades = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
+        return plays, {index: scores for (index, _), scores in zip(to_judge, grades, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
         for name, judge in self.judges.items():
@@ -256,9 +252,7 @@ class PlayLoop:
                         draft.verdict = verdict
             finally:
                 close_copies(state for _, state, _ in queries)
-        return [
-            running_play for running_play in plays if running_play.index in self._running_episodes
-        ]
+        return [running_play for running_play in plays if running_play.index in self._episodes]
 
     def _collect_queries(
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
@@ -286,7 +280,7 @@ class PlayLoop:
         if explanation is not None:  # a second try would also fail
             raise explanation from error
         log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
-        episode = self._running_episodes.pop(index, None)
+        episode = self._episodes.pop(index, None)
         if episode is not None:
             episode.close()
         self.num_running -= 1

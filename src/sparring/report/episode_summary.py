@@ -176,7 +176,5 @@ def _shares_text(query: Query, row: FloatArray) -> str:
     shares = np.exp(row)
     order = np.argsort(-shares, kind="stable")[:MAX_SHARES]
     parts = [f"{query.legal_actions[index]} {shares[index]:.2f}" for index in order]
-    illegal_share = 1.0 - float(shares.sum())
-    return ", ".join(
-        [*parts, *([f"illegal {illegal_share:.2f}"] if illegal_share >= 0.005 else [])]
-    )
+    rest = 1.0 - float(shares.sum())
+    return ", ".join([*parts, *([f"illegal {rest:.2f}"] if rest >= 0.005 else [])])

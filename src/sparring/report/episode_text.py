@@ -150,11 +150,9 @@ def _reply_text(
 
 
 def _verdict_text(turn: Turn, verdict: Verdict) -> str:
-    ranked_actions = sorted(
-        zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1]
-    )
-    values_text = ", ".join(f"{action} {value:+.4g}" for action, value in ranked_actions[:6])
-    return f"{values_text}{', ...' if len(ranked_actions) > 6 else ''}; regret {regret(turn):.4g}"
+    pairs = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
+    values_text = ", ".join(f"{action} {value:+.4g}" for action, value in pairs[:6])
+    return f"{values_text}{', ...' if len(pairs) > 6 else ''}; regret {regret(turn):.4g}"
 
 
 def _weights_text(turn: Turn) -> str:

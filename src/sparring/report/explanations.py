@@ -73,10 +73,8 @@ def explanation(name: str) -> str:
     Raises:
         UnknownNameError: the name does not exist.
     """
-    outside_slot = slot_of(name)
-    slots = [
-        slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside_slot
-    ]
+    own_slot = slot_of(name)
+    slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == own_slot]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
     solver = load_part("environments", name, "solver") if "environments" in slots else None
     texts += [describe_plugin(solver)] if solver is not None else []

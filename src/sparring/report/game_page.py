@@ -92,9 +92,7 @@ def sample_play(name: str) -> SamplePlay:
         brief=f"{brief[:MAX_BRIEF_CHARACTERS]} ..." if len(brief) > MAX_BRIEF_CHARACTERS else brief,
         turns=_shorten(turns, MAX_TURNS_SHOWN),
         left_out=max(0, len(turns) - MAX_TURNS_SHOWN),
-        ending="\n".join(
-            filter(None, [facts, _payoffs_text(full_style_game.roles, state.returns)])
-        ),
+        ending="\n".join(filter(None, [facts, _payoffs(full_style_game.roles, state.returns)])),
     )
 
 
@@ -102,7 +100,7 @@ def _shorten(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, .
     return tuple(turns) if len(turns) <= max_turns else (*turns[: max_turns - 1], turns[-1])
 
 
-def _payoffs_text(roles: Sequence[str], returns: Sequence[float]) -> str:
+def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
     texts = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
     return f"Payoffs: {', '.join(texts)}."
 
@@ -145,7 +143,7 @@ def format_random_sample(name: str) -> str:
         brief="",
         turns=_shorten(turns, MAX_PROMPTS_SHOWN),
         left_out=max(0, len(turns) - MAX_PROMPTS_SHOWN),
-        ending=_payoffs_text(episode.roles, episode.returns),
+        ending=_payoffs(episode.roles, episode.returns),
     )
     return "\n".join(format_sample(sample))
 
@@ -173,10 +171,10 @@ def _random_play(name: str) -> Episode:
 def format_exact_values(name: str) -> str:
     """Return a game's exact values with its default options; "" if it is too large to enumerate."""
     game = make_game(name)
-    references = references_of(game)
-    if references is None:
+    refs = references_of(game)
+    if refs is None:
         return ""
-    uniform = references.uniform
+    uniform = refs.uniform
     sentences = [f"{uniform.num_info_states:,} information states; policies are measured exactly."]
     if game.num_seats > 1:
         sentences.append(
@@ -187,17 +185,12 @@ def format_exact_values(name: str) -> str:
         "best team": "The best team",
         "best play": "Best play",
     }
-    for player, values in (
-        (texts[references.best], references.values),
-        ("Uniform play", uniform.values),
-    ):
-        sentences += (
-            [f"{player} is worth {_values_by_role(game, values)}."] if values is not None else []
-        )
+    for player, values in ((texts[refs.best], refs.values), ("Uniform play", uniform.values)):
+        sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
     return " ".join(sentences)
 
 
-def _values_by_role(game: Environment, values: Sequence[float]) -> str:
+def _by_role(game: Environment, values: Sequence[float]) -> str:
     numbers = [f"{round(value, 4) + 0.0:.4g}" for value in values]
     if len(set(numbers)) == 1:
         return numbers[0] + (" to each seat" if game.num_seats > 1 else "")

@@ -119,9 +119,7 @@ class ProgressLine:
             self._print_reference(name)
         has_evaluation = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
-            self._progress.update(
-                self._task, completed=report.step, figures=self._figures_text(report)
-            )
+            self._progress.update(self._task, completed=report.step, figures=self._describe(report))
         elif (
             has_evaluation
             or report.step == report.steps
@@ -130,10 +128,10 @@ class ProgressLine:
             self._last_line = time.monotonic()
             seconds = (report.steps - report.step) / max(self._rate, 1e-9)
             position = f"step {report.step}/{report.steps}  {seconds:.0f} s left"
-            line = f"{position}  {self._figures_text(report)}"
+            line = f"{position}  {self._describe(report)}"
             self._console.print(line, soft_wrap=True)
 
-    def _figures_text(self, report: StepReport) -> str:
+    def _describe(self, report: StepReport) -> str:
         """Return rate and key metrics as text; older values have their step."""
         rate = self._rate * report.games
         latest_figures = sorted(

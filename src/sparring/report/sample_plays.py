@@ -143,10 +143,8 @@ def _find_starts(table: pa.Table) -> dict[Start, list[int]]:
 
 
 def _common_start(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
-    common_starts = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
-    counts = Counter(
-        {start: min(len(rows[start]) for rows in starts_of_steps) for start in common_starts}
-    )
+    starts = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
+    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in starts})
     return min(counts, key=lambda start: (-counts[start], start)) if counts else None
 
 

@@ -70,11 +70,11 @@ def line_chart(
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    finite_references = (
+    levels = (
         [reference for reference in references if math.isfinite(reference.value)] if lines else []
     )
     parts = headings(title, note)
-    x_at, y_at, grid = _axes(lines, finite_references, x_label)
+    x_at, y_at, grid = _axes(lines, levels, x_label)
     parts += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = 2 if all(len(label) <= _legend_letters(2) for label in labels) else 1
@@ -97,18 +97,16 @@ def line_chart(
         full_label = f"<title>{escape(labels[number])}</title>"
         parts.append(text_at(f"{x + 17:.0f}", y - 3, escape(label) + full_label))
     num_rows = math.ceil(len(lines) / columns)
-    parts += _reference_lines(finite_references, y_at)
+    parts += _reference_lines(levels, y_at)
     parts += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
         for x in marks
     ]
-    if len(finite_references) > MAX_LABELLED:
-        parts += _reference_legend(finite_references, num_rows)
-        num_rows += len(finite_references)
-    reference_texts = [
-        f"{reference.label} = {reference.value:.4g}" for reference in finite_references
-    ]
+    if len(levels) > MAX_LABELLED:
+        parts += _reference_legend(levels, num_rows)
+        num_rows += len(levels)
+    reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in levels]
     description = "; ".join([f"{title} over {x_label}", *labels, *reference_texts])
     legend_height = 18 * num_rows
     return element(parts, HEIGHT + legend_height + 6, standalone, "" if standalone else description)

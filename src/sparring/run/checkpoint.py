@@ -78,24 +78,20 @@ def save(
         RunError: the disk is full or not writable; earlier checkpoints are untouched.
     """
     root = folder / "checkpoints"
-    final_path, temporary_path = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
+    final_path, new_path = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
     with disk_errors(final_path):
         root.mkdir(exist_ok=True)
         _remove_leftovers(root)
         try:
-            temporary_path.mkdir()
-            write(temporary_path)
-            manifest = {
-                "format": FORMAT,
-                "step": step,
-                "files": _file_entries(temporary_path, earlier),
-            }
-            write_synced(temporary_path / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
-            sync_folder(temporary_path)
+            new_path.mkdir()
+            write(new_path)
+            manifest = {"format": FORMAT, "step": step, "files": _file_entries(new_path, earlier)}
+            write_synced(new_path / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
+            sync_folder(new_path)
             sync_files(folder.glob("*.jsonl"))  # metrics up to this checkpoint
-            _rename_into_place(temporary_path, final_path)
+            _rename_into_place(new_path, final_path)
         finally:
-            shutil.rmtree(temporary_path, ignore_errors=True)
+            shutil.rmtree(new_path, ignore_errors=True)
     _prune(root, step, keep)
     return final_path
 
@@ -119,14 +115,14 @@ def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     return entries
 
 
-def _rename_into_place(temporary_path: Path, final_path: Path) -> None:
+def _rename_into_place(new_path: Path, final_path: Path) -> None:
     """Rename a new checkpoint to its final name; until then the older one stays readable."""
     if final_path.exists():
         replaced_path = final_path.with_name(final_path.name + _REPLACED)
         if replaced_path.exists():
             _remove(replaced_path)
         os.rename(final_path, replaced_path)
-    os.rename(temporary_path, final_path)
+    os.rename(new_path, final_path)
     sync_folder(final_path.parent)
 
 

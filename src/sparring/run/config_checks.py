@@ -69,7 +69,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: a key that must not change differs.
     """
-    changes = _describe_fixed_changes(_with_defaults(folder.config()), config)
+    changes = _list_changes(_with_defaults(folder.config()), config)
     if changes:
         raise RunError(
             f"{folder.path} was started with another configuration: {changes}. Resume without "
@@ -81,9 +81,7 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Describe how a configuration differs from a checkpoint's; "" if they are equal."""
     if SAVED not in latest.state:
         return ""
-    return _describe_fixed_changes(
-        _with_defaults(latest.state[SAVED]), config.model_dump(mode="json")
-    )
+    return _list_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def fixed_settings(config: RunConfig) -> dict[str, Any]:
@@ -131,8 +129,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
                 "new": _json_value(change.new),
             }
             for change in changes
-            if _json_value(change.old)
-            != _json_value(change.new)  # a removed key is recorded as null
+            if _json_value(change.old) != _json_value(change.new)  # null: a removed key
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (
@@ -177,7 +174,7 @@ def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in FREE_KEYS if key in config}, **nested_settings}
 
 
-def _describe_fixed_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 

@@ -194,10 +194,7 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with (
-                contextlib.suppress(LockedError),
-                cls(path) as folder,
-            ):  # a locked run is being replaced
+            with contextlib.suppress(LockedError), cls(path) as folder:  # locked while replaced
                 folder.settle()
         if _has_no_run(path):
             raise RunError(

@@ -6,8 +6,7 @@ Only this file depends on the machine and the date. Configuration, seed and code
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
 ``replies`` says how much a reply depends on the other prompts in its batch. "own bits": not at all;
-a reply has the same numbers in any batch. "within 1e-5": log-probabilities differ by up to 1e-5,
-ids rarely.
+a reply is the same in any batch. "within 1e-5": log-probabilities differ by up to 1e-5, ids rarely.
 ``decoding`` names the code that sampled replies: "compiled", or "torch" with the reason
 (``models/forward_pass.py``). A resumed run with other code gets other digits, and a warning.
 ``measured`` names the weights that evaluation measures: "EMA weights", "live weights" or a mixture
@@ -50,13 +49,7 @@ PACKAGES = (
     "peft",
 )
 # git arguments that select code, without pages and results
-CODE_PATHSPECS = (
-    "--",
-    ":/",
-    ":(top,exclude)docs",
-    ":(top,exclude)benchmarks/results",
-    ":(top,exclude)*.md",
-)
+PATHS = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
 def add_start(
@@ -168,9 +161,7 @@ def code_commit() -> str | None:
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD") + (
-            "-dirty"
-            if git("status", "--porcelain", "--untracked-files=no", *CODE_PATHSPECS)
-            else ""
+            "-dirty" if git("status", "--porcelain", "--untracked-files=no", *PATHS) else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -177,10 +177,8 @@ class RunState:
             folder: folder of the new checkpoint.
             states: further entries of ``state.json``.
         """
-        json_states = {
-            name: value for name, value in self.owners.items() if name not in FILE_STATES
-        }
-        write_synced(folder / STATE, json.dumps({**json_states, **states}, sort_keys=True).encode())
+        data = {name: value for name, value in self.owners.items() if name not in FILE_STATES}
+        write_synced(folder / STATE, json.dumps({**data, **states}, sort_keys=True).encode())
         for name, value in self.owners.items():
             if name in FILE_STATES:
                 value.save(folder)

@@ -107,7 +107,7 @@ def test_psro_uniform_with_exact_answers_is_fictitious_play():
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
     from sparring.league import payoffs
 
-    monkeypatch.setitem(payoffs.ALPHASTAR_WEIGHTINGS, "squared", ("hard", 0.0))
+    monkeypatch.setitem(payoffs.WEIGHTINGS, "squared", ("hard", 0.0))
     assert policies(run_after(6, "PFSP squared", KUHN)) == policies(run_after(6, "uniform past", KUHN))
 
 

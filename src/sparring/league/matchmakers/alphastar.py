@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import PlayerRef
 from sparring.core.rng import Stream
 from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
-from sparring.league.payoffs import ALPHASTAR_WEIGHTINGS, opponent_weights
+from sparring.league.payoffs import WEIGHTINGS, opponent_weights
 
 T = TypeVar("T")
 MAIN, EXPLOITER, LEAGUE = "main", "main_exploiter", "league_exploiter"  # tags
@@ -102,9 +102,7 @@ def draw_opponent(
     def pfsp(pool: Sequence[T], weighting: str) -> T | None:
         if not pool:
             return None
-        draw_weights = opponent_weights(
-            [rate(member) for member in pool], *ALPHASTAR_WEIGHTINGS[weighting]
-        )
+        draw_weights = opponent_weights([rate(member) for member in pool], *WEIGHTINGS[weighting])
         return draw_member(pool, draw_weights, stream.uniform(1))
 
     if learner_tag not in (MAIN, EXPLOITER):

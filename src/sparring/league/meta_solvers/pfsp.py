@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, check_two_sides
-from sparring.league.payoffs import ALPHASTAR_WEIGHTINGS, opponent_weights
+from sparring.league.payoffs import WEIGHTINGS, opponent_weights
 
 TWO_SIDED = True
 
@@ -73,7 +73,5 @@ def _win_rates(game: MetaGame) -> FloatArray:
 
 
 def _weights(rates: FloatArray, weighting: str) -> FloatArray:
-    unnormalised: FloatArray = np.array(
-        opponent_weights(rates.tolist(), *ALPHASTAR_WEIGHTINGS[weighting])
-    )
+    unnormalised: FloatArray = np.array(opponent_weights(rates.tolist(), *WEIGHTINGS[weighting]))
     return np.asarray(unnormalised / unnormalised.sum())

@@ -53,7 +53,5 @@ def plateau(
         return True
     if len(request.returns) < 2 * window:
         return False
-    earlier_returns, later_returns = np.asarray(
-        request.returns[-2 * window :], dtype=np.float64
-    ).reshape(2, window)
-    return bool(later_returns.mean() - earlier_returns.mean() <= gain)
+    returns = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
+    return bool(returns[1].mean() - returns[0].mean() <= gain)

@@ -169,13 +169,9 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
 
 def _count_initial(group_size: int, balance: float, surprises: Sequence[float | None]) -> int:
     """Return the number of episodes from the initial state, by the first episode's surprises."""
-    later_surprises = [surprise for surprise in surprises[1:] if surprise is not None]
-    first_surprise = surprises[0] if surprises else None
-    gap = (
-        first_surprise - fmean(later_surprises)
-        if later_surprises and first_surprise is not None
-        else 0.0
-    )
+    tail = [surprise for surprise in surprises[1:] if surprise is not None]
+    head = surprises[0] if surprises else None
+    gap = head - fmean(tail) if tail and head is not None else 0.0
     return max(1, round(group_size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
 
 

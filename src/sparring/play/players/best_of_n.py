@@ -58,7 +58,7 @@ class BestOfN:
         return [
             candidates[0]
             if len(candidates) == 1
-            else self._best_reply(turn, candidates, next(verdicts))
+            else self._choose(turn, candidates, next(verdicts))
             for turn, candidates in zip(turns, replies, strict=True)
         ]
 
@@ -81,7 +81,7 @@ class BestOfN:
                 close_copies(copies)
         return verdicts
 
-    def _best_reply(
+    def _choose(
         self, turn: PendingTurn, replies: Sequence[Reply], verdict: Verdict | None
     ) -> Reply:
         """Return the reply with the largest value; the first one if there is no verdict."""
@@ -89,12 +89,10 @@ class BestOfN:
             return replies[0]
         value_of = dict(zip(verdict.actions, verdict.values, strict=True))
         illegal_value = min(verdict.values) - 1.0
-        values = [
-            value_of.get(self._read_action(turn, reply) or "", illegal_value) for reply in replies
-        ]
+        values = [value_of.get(self._parse(turn, reply) or "", illegal_value) for reply in replies]
         return replies[values.index(max(values))]
 
-    def _read_action(self, turn: PendingTurn, reply: Reply) -> str | None:
+    def _parse(self, turn: PendingTurn, reply: Reply) -> str | None:
         answer = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if answer is None:
             return None

@@ -46,11 +46,9 @@ class BiasedAgent(AgentWithChances):
 
     def __post_init__(self) -> None:
         self._weights = self.weights or {}
-        invalid_names = [
-            name for name, weight in self._weights.items() if not 0 <= weight < math.inf
-        ]
-        if invalid_names:
-            name = invalid_names[0]
+        names = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
+        if names:
+            name = names[0]
             raise ConfigError(
                 f"biased: the weight of {quoted(name)} is {self._weights[name]!r}; "
                 "write a number of at least 0."

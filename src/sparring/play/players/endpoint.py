@@ -141,17 +141,15 @@ class _RequestBatch:
 def _yield_replies(
     batch: _RequestBatch, futures: Sequence[Future[Answer]]
 ) -> Iterator[list[tuple[int, Reply]]]:
-    futures_by_index = dict(enumerate(futures))
+    queue = dict(enumerate(futures))
     try:
-        while futures_by_index:
+        while queue:
             if batch.stopped.is_set():
-                wait(futures_by_index.values())  # answers under way are cached
-            finished_indices = [
-                index for index, future in futures_by_index.items() if future.done()
-            ]
-            yield [(index, _reply(futures_by_index.pop(index))) for index in finished_indices]
+                wait(queue.values())  # answers under way are cached
+            indices = [index for index, future in queue.items() if future.done()]
+            yield [(index, _reply(queue.pop(index))) for index in indices]
     finally:
-        if futures_by_index:
+        if queue:
             batch.stop(None)
 
 

@@ -63,7 +63,7 @@ class ExportedPolicy(Strict):
     style: str = Field("full", description="wording of the environments in training")
 
 
-def _check_distribution(weights: dict[str, float]) -> dict[str, float]:
+def _check_sums(weights: dict[str, float]) -> dict[str, float]:
     for name, weight in weights.items():
         if not 0 < weight <= 1 + SUM_TOLERANCE:
             raise ValueError(
@@ -76,8 +76,7 @@ def _check_distribution(weights: dict[str, float]) -> dict[str, float]:
 
 
 Weights = Annotated[
-    dict[Annotated[str, AfterValidator(check_file_name)], float],
-    AfterValidator(_check_distribution),
+    dict[Annotated[str, AfterValidator(check_file_name)], float], AfterValidator(_check_sums)
 ]
 
 
@@ -201,14 +200,13 @@ class ExportedMembers(MemberMixture):
     name = "exported"
 
     def __init__(self, folder: Path, mixture: AnyExportedMixture) -> None:
-        player_of_name = {
+        refs = {
             name: bot(f"exported {shlex.quote(f'folder={folder / name}')}")
             for name in members_of(mixture)
         }
-        self._names = {player: name for name, player in player_of_name.items()}
+        self._names = {player: name for name, player in refs.items()}
         first_side, *second_side = (
-            {player_of_name[name]: weight for name, weight in weights.items()}
-            for weights in mixture.weights
+            {refs[name]: weight for name, weight in weights.items()} for weights in mixture.weights
         )
         agent_of = cache(lambda player: bound_agent(player.name)())
         super().__init__(first_side, agent_of, (), *second_side)

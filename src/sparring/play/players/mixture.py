@@ -88,18 +88,16 @@ class Mixture:
         """
         return self
 
-    def draw(self, stream: Stream, first_seat: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
+    def draw(self, stream: Stream, seat: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
         """Return a player that is drawn with probabilities in proportion to the weights.
 
         Args:
             stream: the episode's stream.
-            first_seat: first seat of the team.
+            seat: first seat of the team.
             members: the snapshots of the league.
         """
         shares = self.shares(members)
-        remainder = stream.child("mixture").child(first_seat).uniform(0) * math.fsum(
-            shares.values()
-        )
+        remainder = stream.child("mixture").child(seat).uniform(0) * math.fsum(shares.values())
         for player, share in shares.items():
             if remainder < share:
                 return player
@@ -174,9 +172,9 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
     """
-    invalid_players = [text for text, weight in players.items() if not 0 <= weight < math.inf]
-    if invalid_players:
-        name = invalid_players[0]
+    names = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if names:
+        name = names[0]
         raise ConfigError(
             f"mixture: the weight of {quoted(name)} is {players[name]!r}; write a "
             "number of at least 0."
@@ -293,14 +291,12 @@ class MemberMixture(Mixture):
             ]
             for query in queries
         ]
-        unique_queries = list(dict.fromkeys(query for path in earlier_queries for query in path))
+        states = list(dict.fromkeys(query for path in earlier_queries for query in path))
         log_weights, logprobs_by_member, reaches = self._log_weights(queries), [], []
         for index, member in enumerate(self.members):
             scorer: Any = self.agent(member)
-            rows = scorer.action_logprobs(unique_queries) if unique_queries else []
-            logprob_of = {
-                query: float(row[0]) for query, row in zip(unique_queries, rows, strict=True)
-            }
+            rows = scorer.action_logprobs(states) if states else []
+            logprob_of = {query: float(row[0]) for query, row in zip(states, rows, strict=True)}
             log_reach = [sum(logprob_of[query] for query in path) for path in earlier_queries]
             reaches.append(log_weights[index] + np.array(log_reach, dtype=np.float64))
             logprobs_by_member.append(scorer.action_logprobs(queries))

@@ -231,14 +231,12 @@ def _yield_replies(
     indices = [index for index, sender in enumerate(senders) if sender.is_sent]
     overlong_indices = [index for index, sender in enumerate(senders) if not sender.is_sent]
     if overlong_indices:
-        yield [(index, _to_reply(senders[index], OVERLONG)) for index in overlong_indices]
+        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong_indices]
     for batch in results:
-        yield [
-            (indices[index], _to_reply(senders[indices[index]], result)) for index, result in batch
-        ]
+        yield [(indices[index], _reply(senders[indices[index]], result)) for index, result in batch]
 
 
-def _to_reply(sender: Sender, result: SampleResult) -> Reply:
+def _reply(sender: Sender, result: SampleResult) -> Reply:
     return sender.agent.reply(result, sender.version)
 
 

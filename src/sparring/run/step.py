@@ -804,7 +804,7 @@ def play_round(
         book.observe(table, arm_of, step)
     times.append(time.perf_counter())
     buffer = state.replay
-    trained_episodes, replay_metrics = buffer.join(
+    episodes, replay_metrics = buffer.join(
         methods.replay,
         rollout.selected,
         rollout.arm_of,
@@ -814,12 +814,10 @@ def play_round(
         progress=progress,
     )
     all_episodes = rollout.episodes
-    is_unchanged = len(trained_episodes) == len(all_episodes) and all(
-        map(is_, trained_episodes, all_episodes)
-    )
+    is_unchanged = len(episodes) == len(all_episodes) and all(map(is_, episodes, all_episodes))
     turns = rollout.turns if is_unchanged else None
     batches = [
-        engine.batch(trained_episodes, progress=progress, policy=name, turns=turns)
+        engine.batch(episodes, progress=progress, policy=name, turns=turns)
         for name in engine.learners
     ]
     credits: list[Credit] = [

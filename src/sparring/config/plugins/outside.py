@@ -48,7 +48,7 @@ def is_outside(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
-def find_plugin(slot: str, name: str, noun: str) -> Entry:
+def find(slot: str, name: str, noun: str) -> Entry:
     """Return (function, module) of a plug-in whose name has a dot.
 
     Args:

@@ -24,7 +24,7 @@ from typing import Any
 
 from sparring.config.plugins.outside import (
     entry_points,
-    find_plugin,
+    find,
     from_entry_point,
     import_entry,
     is_outside,
@@ -193,7 +193,7 @@ def load(slot: str, name: str) -> Plugin:
         module = importlib.import_module(f"{package_of(slot)}.bridges.{name}")
         function = getattr(module, name)
     elif is_outside(name):
-        function, module = find_plugin(slot, name, SLOTS[slot])
+        function, module = find(slot, name, SLOTS[slot])
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:

@@ -9,7 +9,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import run_workers
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
@@ -34,8 +34,8 @@ def book_of(pairs, environment="kuhn_poker"):
     rows = {}
     for winner, loser in pairs:
         for seat in (0, 1):
-            rows[Row(environment, seat, winner, loser)] = Results(games=10, wins=10, returns=10.0)
-            rows[Row(environment, seat, loser, winner)] = Results(games=10, losses=10, returns=-10.0)
+            rows[RowKey(environment, seat, winner, loser)] = Results(games=10, wins=10, returns=10.0)
+            rows[RowKey(environment, seat, loser, winner)] = Results(games=10, losses=10, returns=-10.0)
     return Payoffs(rows)
 
 
@@ -67,7 +67,7 @@ def run_of(path, book=CYCLE, **changes):
 
         def write(folder):
             engine.save(folder)
-            RunState(step=2).remembering(payoffs=book.to_json()).save(folder)
+            RunState(step=2).with_owners(payoffs=book.to_json()).save(folder)
 
         checkpoint.save(path, 2, write, keep=2)
     return path, engine

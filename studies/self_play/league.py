@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from sparring.core.rng import Stream
-from sparring.league.matchmakers.alphastar import BEATEN_RATE, EXPLOITER, LEAGUE, MAIN, opponent
+from sparring.league.matchmakers.alphastar import (
+    BEATEN_RATE,
+    EXPLOITER,
+    LEAGUE,
+    MAIN,
+    draw_opponent,
+)
 from studies.self_play.frame import Run
 from studies.self_play.worlds import P
 
@@ -80,7 +86,7 @@ class League(Run[P]):
     def _opponent(self, agent: Agent[P], stream: Stream) -> Sequence[P]:
         """Return a drawn opponent of an agent."""
         main, frozen = self.agents[0], list[Agent[P] | Checkpoint[P]](self.checkpoints)
-        drawn_opponent = opponent(
+        drawn_opponent = draw_opponent(
             agent.kind,
             mains=[main],
             snapshots=frozen,

@@ -83,7 +83,7 @@ class TreeWorld:
         """Return a side's initial policy; a random one is the softmax of standard normal logits."""
         seat = self.seats[side]
         if kind == "uniform":
-            return self.table_plan(side, seat.normalised(np.ones(seat.size)))
+            return self.table_plan(side, seat.normalised_policy(np.ones(seat.size)))
         logits = np.exp(stream.child(side).generator().normal(size=seat.size))
         if kind == "first":
             logits = np.zeros(seat.size)
@@ -91,7 +91,7 @@ class TreeWorld:
         if kind == "pure":
             largest = np.maximum.reduceat(logits[1:], seat.first - 1)
             logits[1:] = logits[1:] == largest[seat.owner]
-        return self.table_plan(side, seat.normalised(logits))
+        return self.table_plan(side, seat.normalised_policy(logits))
 
     def payoffs(self, profile: Sequence[TablePlan]) -> FloatArray:
         """Return the expected return of both sides, [2]."""
@@ -138,8 +138,8 @@ class TreeWorld:
         )
         policy = learner.policy.copy()
         policy[1:] *= np.exp(rate * (action_values[1:] - state_values[seat.owner]) / scale)
-        policy_with_floor = np.maximum(seat.normalised(policy), FLOOR)
-        return self.table_plan(side, seat.normalised(policy_with_floor))
+        policy_with_floor = np.maximum(seat.normalised_policy(policy), FLOOR)
+        return self.table_plan(side, seat.normalised_policy(policy_with_floor))
 
     def mix(self, side: int, policies: Sequence[TablePlan], weights: FloatArray) -> TablePlan:
         """Return the behavioural equivalent of a policy that is drawn once per play.
@@ -179,9 +179,9 @@ class TreeWorld:
         policies = []
         for side, plan in enumerate(solution.plans):
             seat = self.seats[side]
-            unreached_policy = seat.normalised(used[side].astype(np.float64))
+            unreached_policy = seat.normalised_policy(used[side].astype(np.float64))
             policies.append(
-                self.table_plan(side, seat.normalised(seat.policy(plan, unreached_policy)))
+                self.table_plan(side, seat.normalised_policy(seat.policy(plan, unreached_policy)))
             )
         return policies
 

@@ -233,7 +233,7 @@ def test_published_settings_of_spiral(name):
 def test_recipes_are_read_once_and_returned_as_copies(monkeypatch):
     recipe_data = recipe.load_recipe("mars/kuhn-tiny")
     monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
-    assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
+    assert "extends" in recipe._read_built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
     recipe_data["environments"][0]["name"] = recipe_data["credit"]["name"] = "changed"
     data_again = recipe.load_recipe("mars/kuhn-tiny")
     assert "changed" not in (data_again["environments"][0]["name"], data_again["credit"]["name"])

@@ -19,7 +19,7 @@ from sparring.core.rng import Stream
 from sparring.engine.exported_policy import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import nash_conv, query_policy, team_exploitability
 from sparring.measure.info_states import (
@@ -362,7 +362,7 @@ def book():
         for column, opponent in enumerate(MEMBERS):
             if row != column:
                 sign = 1 if (row - column) % 3 == 1 else -1  # a cycle
-                rows[Row("kuhn_poker", 0, member, opponent)] = Results(
+                rows[RowKey("kuhn_poker", 0, member, opponent)] = Results(
                     games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign
                 )
     return Payoffs(rows)
@@ -635,8 +635,8 @@ def rows_of_sides(payoffs, environment="kuhn_poker", second_seat=1):
         for column, opponent in enumerate(MEMBERS[: len(payoffs)]):
             payoff = payoffs[row][column]
             if payoff is not None:
-                rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
-                rows[Row(environment, second_seat, opponent, player)] = Results(
+                rows[RowKey(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
+                rows[RowKey(environment, second_seat, opponent, player)] = Results(
                     games=10, draws=10, returns=-10 * payoff
                 )
     return rows

@@ -291,7 +291,7 @@ def test_a_snapshot_has_all_policies_and_is_dropped_with_all():
 def test_all_policies_of_a_run_are_one_player_in_the_payoff_book():
     engine = make_engine(TWO_POLICIES)
     episodes = engine.play([spec_of_episode(engine)]).episodes
-    book = Payoffs().after(episodes, {"signalling": (0, 0)})
+    book = Payoffs().with_episodes(episodes, {"signalling": (0, 0)})
     assert {(row.player, row.opponent, row.seat) for row in book.rows} == {(LEARNER, LEARNER, 0), (LEARNER, LEARNER, 1)}
 
 

@@ -13,7 +13,7 @@ from sparring.environments.catalogue import from_spec, make_game
 from sparring.league.matchmakers.base import self_play
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.matchmakers.mixed import mixed
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.league.seating import step_specs
 from sparring.testing import match_request
 
@@ -93,7 +93,7 @@ def test_all_seats_of_a_team_have_one_player():
 
 
 def test_a_matchmaker_gets_the_environment_the_bots_and_the_results():
-    requests, book = [], Payoffs({Row("urns", 0, LEARNER, snapshot(4)): Results(games=1, wins=1)})
+    requests, book = [], Payoffs({RowKey("urns", 0, LEARNER, snapshot(4)): Results(games=1, wins=1)})
 
     def record_request(request):
         requests.append(request)

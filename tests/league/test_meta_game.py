@@ -10,7 +10,7 @@ from sparring.config.plugins.registry import bind, names
 from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import check_sides, member_payoffs, pair_shares, unplayed_pairs_note
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from tests.run_with_members import CYCLE, MEMBERS, book_of
 
 
@@ -67,7 +67,7 @@ def book_of_deviations(spreads, games=10):
     rows = {}
     for exact_rows, spread in zip(itertools.combinations(MEMBERS, 2), spreads, strict=True):
         squares = None if spread is None else spread**2 * (games - 1)
-        rows[Row("kuhn_poker", 0, *exact_rows)] = Results(games=games, draws=games, squares=squares)
+        rows[RowKey("kuhn_poker", 0, *exact_rows)] = Results(games=games, draws=games, squares=squares)
     return Payoffs(rows)
 
 

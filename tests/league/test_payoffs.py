@@ -17,7 +17,7 @@ from sparring.core.records import LEARNER, Episode, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import seats_by_team, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.payoffs import IdentityKey, Payoffs, Results, Row
+from sparring.league.payoffs import IdentityKey, Payoffs, Results, RowKey
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
@@ -37,7 +37,7 @@ def episode_of(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=Fa
 
 
 def book_row(seat, player, opponent, game="kuhn_poker"):
-    return Row(game, seat, player, opponent)
+    return RowKey(game, seat, player, opponent)
 
 
 def counts_of(results):
@@ -49,7 +49,7 @@ def counts_by_row(book):
 
 
 def test_results_of_two_seats_by_hand():
-    book = Payoffs().after(
+    book = Payoffs().with_episodes(
         [
             episode_of((LEARNER, SNAPSHOT), (2.0, -2.0)),
             episode_of((LEARNER, SNAPSHOT), (-1.0, 1.0)),
@@ -68,14 +68,14 @@ def test_results_of_two_seats_by_hand():
 
 
 def test_self_play_counts_a_win_and_a_loss():
-    assert counts_by_row(Payoffs().after([episode_of((LEARNER, LEARNER), (1.0, -1.0))])) == {
+    assert counts_by_row(Payoffs().with_episodes([episode_of((LEARNER, LEARNER), (1.0, -1.0))])) == {
         (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0),
         (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
     }
 
 
 def test_every_pair_of_three_seats_has_a_result():
-    book = Payoffs().after([episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (1.0, 3.0, -4.0))])
+    book = Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (1.0, 3.0, -4.0))])
     assert counts_by_row(book) == {
         (0, LEARNER, SNAPSHOT): (2, 1, 0, 1, 2.0),  # lost to seat 1, won against seat 2
         (1, SNAPSHOT, LEARNER): (1, 1, 0, 0, 3.0),
@@ -86,7 +86,7 @@ def test_every_pair_of_three_seats_has_a_result():
 
 
 def test_a_forfeit_is_a_loss_to_all_opponents_who_have_no_results_among_each_other():
-    book = Payoffs().after([episode_of((LEARNER, SNAPSHOT, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
+    book = Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
     assert counts_by_row(book) == {
         (0, LEARNER, SNAPSHOT): (1, 0, 0, 1, 0.0),
         (0, LEARNER, BOT): (1, 0, 0, 1, 0.0),
@@ -96,14 +96,14 @@ def test_a_forfeit_is_a_loss_to_all_opponents_who_have_no_results_among_each_oth
 
 
 def test_a_truncated_episode_is_not_counted():
-    assert Payoffs().after([episode_of((LEARNER, SNAPSHOT), (2.0, -2.0), cut=True)]) == Payoffs()
+    assert Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (2.0, -2.0), cut=True)]) == Payoffs()
 
 
 TEAMS = {"bridge": (0, 1, 0, 1)}
 
 
 def test_a_team_has_one_result():
-    book = Payoffs().after(
+    book = Payoffs().with_episodes(
         [episode_of((LEARNER, SNAPSHOT, LEARNER, SNAPSHOT), (1.0, -1.0, 3.0, -3.0), game="bridge")], TEAMS
     )
     assert counts_by_row(book) == {
@@ -113,7 +113,7 @@ def test_a_team_has_one_result():
 
 
 def test_each_player_of_a_team_has_results_only_against_the_other_team():
-    book = Payoffs().after(
+    book = Payoffs().with_episodes(
         [
             episode_of(
                 (LEARNER, SNAPSHOT, NEWER_SNAPSHOT, SNAPSHOT), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3
@@ -130,19 +130,19 @@ def test_each_player_of_a_team_has_results_only_against_the_other_team():
 
 
 def test_members_of_one_team_have_returns_but_no_wins():
-    book = Payoffs().after(
+    book = Payoffs().with_episodes(
         [episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", forfeited_by=1)], {"hanabi": (0, 0)}
     )
     assert counts_by_row(book) == {(0, LEARNER, SNAPSHOT): (1, 0, 0, 0, 5.0), (1, SNAPSHOT, LEARNER): (1, 0, 0, 0, 5.0)}
     assert book.results(LEARNER, SNAPSHOT).win_rate() == book.results(LEARNER, SNAPSHOT).win_rate(prior=3.0) == 0.5
-    assert Payoffs().after([episode_of((LEARNER,), (5.0,), game="sudoku")], {"sudoku": (0,)}) == Payoffs()
+    assert Payoffs().with_episodes([episode_of((LEARNER,), (5.0,), game="sudoku")], {"sudoku": (0,)}) == Payoffs()
 
 
 def test_returns_that_differ_in_their_last_bits_are_a_draw():
-    assert counts_of(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
+    assert counts_of(Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
         1:4
     ] == (0, 1, 0)
-    assert counts_of(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
+    assert counts_of(Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
         1:4
     ] == (1, 0, 0)
 
@@ -172,9 +172,9 @@ def test_old_results_decay_by_hand():
     pair = (LEARNER, SNAPSHOT)
     book = (
         Payoffs()
-        .after([episode_of(pair, (1.0, -1.0))], decay=0.5)
-        .after([episode_of(pair, (-1.0, 1.0))], decay=0.5)
-        .after([], decay=0.5)
+        .with_episodes([episode_of(pair, (1.0, -1.0))], decay=0.5)
+        .with_episodes([episode_of(pair, (-1.0, 1.0))], decay=0.5)
+        .with_episodes([], decay=0.5)
     )
     assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25, squares=0.75)
     assert book.results(SNAPSHOT, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25, squares=0.75)
@@ -183,12 +183,12 @@ def test_old_results_decay_by_hand():
 
 def test_exact_results_do_not_change_with_episodes_or_decay():
     exact_results = {
-        Row("kuhn_poker", 0, SNAPSHOT, NEWER_SNAPSHOT): Results(
+        RowKey("kuhn_poker", 0, SNAPSHOT, NEWER_SNAPSHOT): Results(
             games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True
         )
     }
     episodes = [episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)), episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))]
-    book = Payoffs().after(episodes).with_exact(exact_results).after(episodes, decay=0.5)
+    book = Payoffs().with_episodes(episodes).with_exact(exact_results).with_episodes(episodes, decay=0.5)
     assert counts_by_row(book) == {
         (0, SNAPSHOT, NEWER_SNAPSHOT): (1, 0.25, 0, 0.75, -0.5),
         (1, NEWER_SNAPSHOT, SNAPSHOT): (1.5, 0, 0, 1.5, -1.5),
@@ -206,7 +206,7 @@ def test_the_interval_of_the_mean_return_is_student_s_by_hand():
     """Returns 2, -1, 0, 1 have mean 0.5 and variance 5/3; the t quantile with 3 degrees of freedom is 3.1824."""
     episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (2.0, -1.0, 0.0, 1.0)]
     for split_index in range(4):
-        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(episodes[:split_index]).to_json()))).after(
+        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().with_episodes(episodes[:split_index]).to_json()))).with_episodes(
             episodes[split_index:]
         )
         results = book.results(LEARNER, SNAPSHOT)
@@ -219,7 +219,7 @@ def test_the_interval_of_the_mean_return_is_student_s_by_hand():
     expected = mean_interval([2.0, -1.0, 0.0, 1.0])
     assert results.return_interval() == pytest.approx((expected.low, expected.high))
     assert (
-        Payoffs().after(episodes[:1]).results(LEARNER, SNAPSHOT).return_interval()
+        Payoffs().with_episodes(episodes[:1]).results(LEARNER, SNAPSHOT).return_interval()
         is Results().return_interval()
         is None
     )
@@ -242,7 +242,7 @@ def test_an_old_book_without_squares_is_read_and_has_no_return_interval():
     }
     book = Payoffs.from_json(old_json)
     assert book.to_json() == old_json and book.results(LEARNER, SNAPSHOT).return_interval() is None
-    next_book = book.after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))], decay=0.5)
+    next_book = book.with_episodes([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))], decay=0.5)
     assert (
         next_book.results(LEARNER, SNAPSHOT).return_interval() is None
         and next_book.results(LEARNER, SNAPSHOT).games == 2
@@ -262,7 +262,7 @@ def test_intervals_treat_a_group_as_one_independent_sample_by_hand():
     squares that sum to 56/25; for single episodes the sum is 6/5. The design effect is (3/2 * 56/25) / (5/4 * 6/5) = 2.24.
     """
     episodes = [episode_of(players, returns, group=group) for players, returns, group in GROUPED_EPISODES]
-    results = Payoffs().after(episodes).results(LEARNER, SNAPSHOT)
+    results = Payoffs().with_episodes(episodes).results(LEARNER, SNAPSHOT)
     half_width = 4.30265 * math.sqrt(1.5 * (1.8**2 + 4.2**2 + 2.4**2)) / 5
     assert results.return_interval() == pytest.approx((0.6 - half_width, 0.6 + half_width), rel=1e-5)
     assert results.rate_interval() == pytest.approx(
@@ -274,23 +274,23 @@ def test_intervals_treat_a_group_as_one_independent_sample_by_hand():
 def test_single_and_grouped_episodes_can_be_added_in_any_order():
     single_episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (1.0, 2.0, -2.0)]
     grouped_episodes = [episode_of(players, returns, group=100 + group) for players, returns, group in GROUPED_EPISODES]
-    book = Payoffs().after(single_episodes).after(grouped_episodes)
+    book = Payoffs().with_episodes(single_episodes).with_episodes(grouped_episodes)
     restored_book = Payoffs.from_json(json.loads(json.dumps(book.to_json())))
-    assert restored_book == book and restored_book.results(LEARNER, SNAPSHOT) == Payoffs().after(
+    assert restored_book == book and restored_book.results(LEARNER, SNAPSHOT) == Payoffs().with_episodes(
         grouped_episodes + single_episodes
     ).results(LEARNER, SNAPSHOT)
-    sum_of_results = Payoffs().after(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().after(
+    sum_of_results = Payoffs().with_episodes(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().with_episodes(
         grouped_episodes
     ).results(LEARNER, SNAPSHOT)
     assert sum_of_results == book.results(LEARNER, SNAPSHOT)
-    decayed = Payoffs().after(grouped_episodes).after([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
+    decayed = Payoffs().with_episodes(grouped_episodes).with_episodes([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
     assert (decayed.count, decayed.sizes, decayed.products, decayed.squares) == (1.5, 4.5, 1.5, 13.5)
 
 
 def test_groups_of_one_episode_equal_independent_episodes():
     returns = (2.0, -1.0, 0.0, 1.0, -2.0, 1.0)
     results = (
-        Payoffs().after([episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in returns]).results(LEARNER, SNAPSHOT)
+        Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in returns]).results(LEARNER, SNAPSHOT)
     )
     assert results.return_groups is results.win_groups is None and "groups" not in json.dumps(results.to_json())
     as_groups = dataclasses.replace(results, return_groups=results.sums_of_returns(), win_groups=results.sums_of_wins())
@@ -301,13 +301,13 @@ def test_groups_of_one_episode_equal_independent_episodes():
 def test_one_group_has_no_interval_and_equal_groups_count_once_each():
     one_group = (
         Payoffs()
-        .after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=1) for _ in range(32)])
+        .with_episodes([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=1) for _ in range(32)])
         .results(LEARNER, SNAPSHOT)
     )
     assert (one_group.return_interval(), one_group.rate_interval()) == (None, (0.0, 1.0))
     all_won = (
         Payoffs()
-        .after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=index // 4) for index in range(16)])
+        .with_episodes([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=index // 4) for index in range(16)])
         .results(LEARNER, SNAPSHOT)
     )
     effective_share = (student_quantile(15) / student_quantile(3)) ** 2
@@ -318,7 +318,7 @@ def test_one_group_has_no_interval_and_equal_groups_count_once_each():
     assert nearly_one_group.rate_interval() == (0.0, 1.0)  # 0.001 degrees of freedom
     cooperative_results = (
         Payoffs()
-        .after([episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
+        .with_episodes([episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
         .results(LEARNER, SNAPSHOT)
     )
     assert cooperative_results.rate_interval() == (0.0, 1.0)
@@ -328,13 +328,13 @@ def test_a_player_in_two_seats_has_one_independent_result():
     episodes = [
         episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (payoff, -payoff / 2, -payoff / 2)) for payoff in (1.0, -1.0, 2.0)
     ]
-    results = Payoffs().after(episodes).results(LEARNER, SNAPSHOT)
+    results = Payoffs().with_episodes(episodes).results(LEARNER, SNAPSHOT)
     expected = mean_interval([1.0, -1.0, 2.0])
     assert results.games == 6 and results.return_interval() == pytest.approx((expected.low, expected.high))
 
 
 def test_rows_of_dropped_snapshots_are_dropped():
-    book = Payoffs().after(
+    book = Payoffs().with_episodes(
         [
             episode_of((LEARNER, SNAPSHOT), (1.0, -1.0)),
             episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)),
@@ -368,7 +368,7 @@ EPISODES = st.lists(
 
 @given(episodes=EPISODES, split_index=st.integers(0, 12))
 def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(episodes, split_index):
-    book = Payoffs().after(episodes)
+    book = Payoffs().with_episodes(episodes)
     for game in ("kuhn_poker", "nim"):
         for pair in itertools.product((LEARNER, SNAPSHOT, NEWER_SNAPSHOT, BOT), repeat=2):
             results, opponent_results = (book.results(*players, environment=game) for players in (pair, pair[::-1]))
@@ -378,21 +378,21 @@ def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(episo
                 opponent_results.draws,
                 opponent_results.wins,
             )
-    first_half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(episodes[:split_index]).to_json())))
-    assert first_half == Payoffs().after(episodes[:split_index])
-    assert json.dumps(first_half.after(episodes[split_index:]).to_json()) == json.dumps(book.to_json())
+    first_half = Payoffs.from_json(json.loads(json.dumps(Payoffs().with_episodes(episodes[:split_index]).to_json())))
+    assert first_half == Payoffs().with_episodes(episodes[:split_index])
+    assert json.dumps(first_half.with_episodes(episodes[split_index:]).to_json()) == json.dumps(book.to_json())
 
 
 @given(steps=st.lists(EPISODES, max_size=4), decay=st.floats(0.01, 0.99))
 def test_a_decayed_book_is_the_weighted_sum_of_its_steps(steps, decay):
     undecayed = decayed = Payoffs()
     for episodes in steps:
-        undecayed, decayed = undecayed.after(episodes, decay=0.0), decayed.after(episodes, decay=decay)
+        undecayed, decayed = undecayed.with_episodes(episodes, decay=0.0), decayed.with_episodes(episodes, decay=decay)
     assert json.dumps(undecayed.to_json()) == json.dumps(
-        Payoffs().after([episode for episodes in steps for episode in episodes]).to_json()
+        Payoffs().with_episodes([episode for episodes in steps for episode in episodes]).to_json()
     )
     for row, results in decayed.rows.items():
-        results_of_steps = [Payoffs().after(episodes).rows.get(row, Results()) for episodes in steps]
+        results_of_steps = [Payoffs().with_episodes(episodes).rows.get(row, Results()) for episodes in steps]
         weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
         for name in ("games", "wins", "draws", "losses", "returns", "squares"):
             assert getattr(results, name) == pytest.approx(
@@ -470,7 +470,7 @@ def test_a_run_counts_every_episode_of_every_step():
     engine, methods, state, book = LocalEngine(config), Methods.of(config), RunState(), Payoffs()
     for _ in range(2):
         result = play_round(config, engine, methods, state)
-        state, book = result.state, book.after(result.episodes)
+        state, book = result.state, book.with_episodes(result.episodes)
         assert state.payoffs == book
     num_games = book.results(LEARNER, BOT).games
     assert 0 < num_games < 32 and num_games + book.results(LEARNER, LEARNER).games / 2 == 32
@@ -496,7 +496,7 @@ def test_players_of_old_records_are_read_from_their_names():
         returns=(1.0, -1.0),
     )  # fmt: skip
     assert episode.players == refs(("learner", "past-000010"))
-    assert Payoffs().after([episode]).results(LEARNER, SNAPSHOT).wins == 1
+    assert Payoffs().with_episodes([episode]).results(LEARNER, SNAPSHOT).wins == 1
 
 
 def test_an_identity_key_distinguishes_equal_objects():

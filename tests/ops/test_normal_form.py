@@ -8,7 +8,7 @@ from open_spiel.python.algorithms.projected_replicator_dynamics import _simplex_
 from scipy.special import softmax as scipy_softmax
 
 from sparring.ops.normal_form import (
-    onto_simplex,
+    project_onto_simplex,
     shapley_values,
     shares_above_zero,
     softmax,
@@ -30,13 +30,13 @@ WEIGHTS = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(np.array)
     ],
 )
 def test_the_nearest_point_of_the_simplex_by_hand(weights, minimum, nearest):
-    np.testing.assert_allclose(onto_simplex(np.array(weights), minimum), nearest)
+    np.testing.assert_allclose(project_onto_simplex(np.array(weights), minimum), nearest)
 
 
 @given(weights=WEIGHTS, share=st.floats(0, 0.9))
 def test_the_projection_equals_openspiels(weights, share):
     minimum = share / len(weights)
-    np.testing.assert_allclose(onto_simplex(weights, minimum), _simplex_projection(weights, minimum), atol=1e-9)
+    np.testing.assert_allclose(project_onto_simplex(weights, minimum), _simplex_projection(weights, minimum), atol=1e-9)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6).map(np.array))

@@ -126,7 +126,7 @@ def test_an_illegal_reply_of_the_same_moment_is_no_forfeit():
 
 def test_a_truncated_episode_is_in_no_payoff_and_no_win_rate():
     game = complete_environment("paid", PayingRules())
-    book = Payoffs().after([play_truncated(game)])
+    book = Payoffs().with_episodes([play_truncated(game)])
     assert not book.rows
     report = play_matches(game, ShortContext(3), ShortContext(), games_per_seat=2, stream=Stream.from_seed(0))
     assert [(seat.games, seat.truncated) for seat in report.seats] == [(0, 2), (0, 2)]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sparring.report.baselines import RANDOM, baselines_of, best_of, better, reference_lines
+from sparring.report.baselines import RANDOM, baselines_of, best_of, better_direction, reference_lines
 from sparring.report.curves import CHARTS, charts, series_of
 from sparring.report.svg import MAX_LABELLED, Reference, Series, line_chart
 
@@ -117,4 +117,4 @@ def test_charts_select_metrics_by_prefix_and_mark_health_events():
     [("nash_conv/kuhn_poker", "lower"), ("return/kuhn_poker/first", "higher"), ("legal_rate", "higher"), ("loss", "-")],
 )
 def test_a_metric_has_a_good_direction_or_none(name, direction):
-    assert better(name) == direction
+    assert better_direction(name) == direction

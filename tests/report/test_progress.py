@@ -10,7 +10,7 @@ from sparring.config.recipe import load_recipe
 from sparring.report import progress
 from sparring.report.progress import ProgressLine, key_figures
 from sparring.report.terminal import PlainConsole
-from sparring.report.worker_status import bottleneck, learner_idle, status, workers_values
+from sparring.report.worker_status import find_bottleneck, format_status, idle_share_of_learner, workers_section
 from sparring.run.loop import StepReport
 from tests.report.builders import page_of, write_run
 
@@ -64,17 +64,17 @@ LINE = {
     ],
 )
 def test_idle_shares_name_the_bottleneck(players, learner, word):
-    assert bottleneck(players, learner)[0] == word
+    assert find_bottleneck(players, learner)[0] == word
 
 
 def test_the_status_line_reports_workers_and_the_fate_of_games():
-    assert learner_idle(LINE) == 0.25
-    assert learner_idle({}) == 0.0
-    assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
-    assert status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
-    assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
-    assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
-    account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
+    assert idle_share_of_learner(LINE) == 0.25
+    assert idle_share_of_learner({}) == 0.0
+    assert format_status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
+    assert format_status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
+    assert format_status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
+    assert format_status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
+    account = workers_section([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
     for text, number in (
         ("issued to workers", 44),
         ("trained on", 32),
@@ -84,12 +84,12 @@ def test_the_status_line_reports_workers_and_the_fate_of_games():
     ):
         assert (text, str(number)) in account
     for incomplete in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
-        assert "issued" not in status(LINE, incomplete)
-        assert workers_values([{"step": 1, **LINE}], [{"step": 1, **incomplete}])["account"] == []
-    assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
+        assert "issued" not in format_status(LINE, incomplete)
+        assert workers_section([{"step": 1, **LINE}], [{"step": 1, **incomplete}])["account"] == []
+    assert workers_section([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
     assert (
         "2 workers played"
-        in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]
+        in workers_section([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]
     )
 
 
@@ -100,5 +100,5 @@ def test_a_report_has_the_worker_part_only_for_runs_with_workers(tmp_path):
     without_workers = ({"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
     assert "<h2>Workers</h2>" not in page_of(write_run(tmp_path / "alone", without_workers))
     page = page_of(write_run(tmp_path / "run", without_workers, ({"lag": 1.0}, LINE), ({"lag": 1.0}, LINE)))
-    assert "2 workers played, 1 steps ahead of the learner" in page
+    assert "2 workers played, with weights that were 1 steps old" in page
     assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page

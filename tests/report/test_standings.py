@@ -9,18 +9,18 @@ import sparring
 from sparring import cli
 from sparring.core.errors import CheckpointError, RunError
 from sparring.core.records import LEARNER, bot, snapshot
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.ops.statistics import mean_interval
 from sparring.report.ratings import HEAD, PairResults, league_rows, standings_of
 
 OLD = snapshot(10)
 BOOK = Payoffs(
     {
-        Row("kuhn_poker", 0, LEARNER, OLD): Results(games=3, wins=2, losses=1, returns=1.5, squares=2.125),
-        Row("kuhn_poker", 1, LEARNER, OLD): Results(games=1, draws=1),
-        Row("kuhn_poker", 1, OLD, LEARNER): Results(games=3, wins=1, losses=2, returns=-1.5, squares=None),
-        Row("nim", 0, LEARNER, OLD): Results(games=1, losses=1, returns=-1.0),
-        Row("tiny_hanabi", 0, LEARNER, bot("random")): Results(games=2.5, returns=10.0, squares=40.0),
+        RowKey("kuhn_poker", 0, LEARNER, OLD): Results(games=3, wins=2, losses=1, returns=1.5, squares=2.125),
+        RowKey("kuhn_poker", 1, LEARNER, OLD): Results(games=1, draws=1),
+        RowKey("kuhn_poker", 1, OLD, LEARNER): Results(games=3, wins=1, losses=2, returns=-1.5, squares=None),
+        RowKey("nim", 0, LEARNER, OLD): Results(games=1, losses=1, returns=-1.0),
+        RowKey("tiny_hanabi", 0, LEARNER, bot("random")): Results(games=2.5, returns=10.0, squares=40.0),
     }
 )
 
@@ -37,7 +37,7 @@ def test_rows_cover_all_seats_and_exact_results_have_no_games():
     assert member_row.return_low is member_row.return_high is other_game.return_low is None  # unknown squares; one game
     assert standings_of(Payoffs()) == []
     exact_results = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
-    payoffs = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact_results for seat in (0, 1)})
+    payoffs = Payoffs({RowKey("kuhn_poker", seat, OLD, snapshot(20)): exact_results for seat in (0, 1)})
     (pair,) = standings_of(payoffs)
     assert pair == PairResults("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
     assert league_rows([pair])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sparring
 from sparring import cli
 from sparring.core.records import LEARNER, snapshot
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.report import ratings
 from sparring.report.run_page import write_report
 from sparring.run.provenance import PROVENANCE
@@ -154,9 +154,9 @@ def test_a_strange_provenance_has_a_page(run, text):
 
 def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch):
     rows = {
-        Row("g", 0, LEARNER, snapshot(10)): Results(games=4, wins=3, losses=1, returns=2.0),
-        Row("g", 1, snapshot(10), LEARNER): Results(games=4, wins=1, losses=3, returns=-2.0),
-        Row("g", 1, LEARNER, LEARNER): Results(games=4, wins=2, losses=2),
+        RowKey("g", 0, LEARNER, snapshot(10)): Results(games=4, wins=3, losses=1, returns=2.0),
+        RowKey("g", 1, snapshot(10), LEARNER): Results(games=4, wins=1, losses=3, returns=-2.0),
+        RowKey("g", 1, LEARNER, LEARNER): Results(games=4, wins=2, losses=2),
     }
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs(rows)))
     values = ratings.league(run)

@@ -17,7 +17,7 @@ from sparring.core.errors import CheckpointError, ConfigError, ModelError, Plugi
 from sparring.core.files import file_digest
 from sparring.core.records import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.league_step import league_step
@@ -44,8 +44,8 @@ def config_with_league(**league):
 def play_league_steps(config, steps):
     engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
     for step in steps:
-        rows = {**state.payoffs.rows, Row("kuhn_poker", 0, LEARNER, snapshot(step)): Results(games=1, wins=1)}
-        state = RunState(step=step).remembering(payoffs=Payoffs(rows).to_json(), credit={"x": 1.0})
+        rows = {**state.payoffs.rows, RowKey("kuhn_poker", 0, LEARNER, snapshot(step)): Results(games=1, wins=1)}
+        state = RunState(step=step).with_owners(payoffs=Payoffs(rows).to_json(), credit={"x": 1.0})
         state = league_step(config, engine, methods, state)
     return engine, state
 

@@ -19,7 +19,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import member_payoffs, side_payoffs, unplayed_pairs_note
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
@@ -166,8 +166,8 @@ def test_workers_change_no_byte(tmp_path, restart):
 def test_pairs_with_the_fewest_games_play_next():
     members = [snapshot(step) for step in (0, 2, 4)]
     rows = {
-        Row("kuhn", 0, members[0], members[1]): Results(games=3, wins=3),
-        Row("other", 0, members[1], members[2]): Results(games=9, draws=9),
+        RowKey("kuhn", 0, members[0], members[1]): Results(games=3, wins=3),
+        RowKey("other", 0, members[1], members[2]): Results(games=9, draws=9),
     }
     pairs = next_pairs(Payoffs(rows), members, "kuhn")
     pairs_in_order = [next(pairs) for _ in range(9)]
@@ -187,8 +187,8 @@ def test_pairs_play_by_their_shares():
     """With 90 of 100 games played, the next 10 give each pair its share; a pair of share 0 plays once."""
     members = [snapshot(step) for step in (0, 2, 4)]
     rows = {
-        Row("kuhn", 0, members[0], members[1]): Results(games=60),
-        Row("kuhn", 0, members[0], members[2]): Results(games=30),
+        RowKey("kuhn", 0, members[0], members[1]): Results(games=60),
+        RowKey("kuhn", 0, members[0], members[2]): Results(games=30),
     }
     pairs = next_pairs(Payoffs(rows), members, "kuhn", [0.6, 0.3, 0.1])
     next_ten = [frozenset(next(pairs)) for _ in range(10)]
@@ -201,8 +201,8 @@ def test_pairs_play_by_their_shares():
 def test_equal_shares_give_the_order_by_fewest_games():
     members = [snapshot(step) for step in (0, 2, 4, 6)]
     rows = {
-        Row("kuhn", 0, members[0], members[1]): Results(games=3),
-        Row("kuhn", 1, members[2], members[3]): Results(games=0.5),
+        RowKey("kuhn", 0, members[0], members[1]): Results(games=3),
+        RowKey("kuhn", 1, members[2], members[3]): Results(games=0.5),
     }
     for itself in (False, True):  # a member with itself has the mean share of the pairs
         orders = [
@@ -217,7 +217,7 @@ def play_in_one_call(config, engine, book, step):
     (game, _), root = engine.environments[0], engine.root.child("payoffs").child(step).child(0)
     pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
     specs = [payoff_plays._spec(game, ((0,), (1,)), pair, number, root) for number, pair in enumerate(pairs)]
-    return book.after(
+    return book.with_episodes(
         play_teams(specs, {str(member): engine.agent(member) for member in engine.members}), {game.name: (0, 1)}
     )
 
@@ -372,7 +372,7 @@ def play_episodes_of(game, agents, games_per_order):
         )
         for number in range(2 * games_per_order)
     ]  # fmt: skip
-    return Payoffs().after(play_teams(specs, agents), {game.name: teams_of(game)})
+    return Payoffs().with_episodes(play_teams(specs, agents), {game.name: teams_of(game)})
 
 
 @pytest.mark.parametrize(
@@ -537,4 +537,4 @@ def test_episodes_do_not_change_exact_results():
         == exact_results
     )
     assert (exact_results + exact_results).mean_return == -0.5 and exact_results.win_rate(prior=9.0) == 0.25
-    assert Payoffs({Row("x", 0, FIRST_MEMBER, SECOND_MEMBER): exact_results}).restricted_to([FIRST_MEMBER]) == Payoffs()
+    assert Payoffs({RowKey("x", 0, FIRST_MEMBER, SECOND_MEMBER): exact_results}).restricted_to([FIRST_MEMBER]) == Payoffs()

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import sparring
 from sparring import cli
 from sparring.run import provenance
-from sparring.run.provenance import PROVENANCE, note_start, starts
+from sparring.run.provenance import PROVENANCE, add_start, starts
 
 QUICK_OVERRIDES = [
     "steps=1",
@@ -104,9 +104,9 @@ def test_a_replaced_run_has_new_provenance(tmp_path):
     ],
 )
 def test_a_resume_with_other_numerics_gives_a_warning(tmp_path, caplog, first_value, second_value, has_warning):
-    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, weights="live weights")
+    add_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, weights="live weights")
     assert caplog.text == ""
-    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, weights="live weights")
+    add_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, weights="live weights")
     expected = f"{first_value!r} up to step 4, and by"
     assert (expected in caplog.text and "the run's numbers change" in caplog.text) == has_warning
     assert has_warning or caplog.text == ""
@@ -115,9 +115,9 @@ def test_a_resume_with_other_numerics_gives_a_warning(tmp_path, caplog, first_va
 def test_a_start_without_a_checkpoint_is_not_compared(tmp_path, caplog):
     for step, decoding in ((0, "compiled"), (4, "torch: CC=none"), (4, "compiled")):
         caplog.clear()
-        note_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, weights="live weights")
+        add_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, weights="live weights")
     assert caplog.text == ""
-    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch", weights="live weights")
+    add_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch", weights="live weights")
     assert caplog.text == ""
 
 
@@ -132,7 +132,7 @@ def test_a_run_resumes_without_the_compiler_with_a_warning(tmp_path, monkeypatch
 def test_a_damaged_provenance_file_is_replaced(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
-    note_start(
+    add_start(
         tmp_path,
         ["/somewhere/bin/sparring", "train", "a b"],
         after_step=3,

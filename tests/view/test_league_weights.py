@@ -8,7 +8,7 @@ import pytest
 
 from sparring.core.records import ref, snapshot
 from sparring.league.meta_game import MetaGame
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.view import league_weights as module
 from sparring.view.league_weights import describe_answer, environments_of, solve_league, solver_of
 from tests.view import run_writer
@@ -25,7 +25,7 @@ def results_of_payoff(games, payoff):
 def payoff_table(payoffs, names=NAMES, games=100, environment=KUHN):
     """Return the payoff table with these mean payoffs of members; nan means no games."""
     rows = {
-        Row(environment, 0, ref(player), ref(opponent)): results_of_payoff(games, payoffs[i][j])
+        RowKey(environment, 0, ref(player), ref(opponent)): results_of_payoff(games, payoffs[i][j])
         for i, player in enumerate(names)
         for j, opponent in enumerate(names)
         if i != j and not np.isnan(payoffs[i][j])
@@ -253,8 +253,8 @@ def table_of_sides(payoffs_of_side_0, environment=KUHN, payoffs_of_side_1=1):
     for row, payoffs in enumerate(payoffs_of_side_0):
         for column, payoff in enumerate(payoffs):
             if payoff is not None:
-                rows[Row(environment, 0, ref(NAMES[row]), ref(NAMES[column]))] = results_of_payoff(100, payoff)
-                rows[Row(environment, payoffs_of_side_1, ref(NAMES[column]), ref(NAMES[row]))] = results_of_payoff(
+                rows[RowKey(environment, 0, ref(NAMES[row]), ref(NAMES[column]))] = results_of_payoff(100, payoff)
+                rows[RowKey(environment, payoffs_of_side_1, ref(NAMES[column]), ref(NAMES[row]))] = results_of_payoff(
                     100, -payoff
                 )
     return Payoffs(rows)

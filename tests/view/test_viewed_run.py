@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.records import LEARNER, snapshot
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.view.episode_index import EpisodeIndex
 from sparring.view.pages import answer
 from sparring.view.run_files import FigureColumns, read_regular_file, thinned_indices
@@ -215,7 +215,7 @@ def test_a_run_reports_its_origin_and_damaged_lines(open_client, run_folder):
 def write_payoffs(run, opponent, **results):
     folder = run / "checkpoints" / "step_000010"
     folder.mkdir(parents=True, exist_ok=True)
-    payoffs = Payoffs({Row("kuhn_poker", 0, LEARNER, opponent): Results(**results)})
+    payoffs = Payoffs({RowKey("kuhn_poker", 0, LEARNER, opponent): Results(**results)})
     (folder / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
 
 

@@ -135,8 +135,8 @@ def training_cell(
         recipe: name of the recipe.
         changes: overrides of the recipe, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
-        parent: this run starts from the model that this cell exported, see ``with_export``; None:
-            from the recipe's model.
+        parent: the cell whose exported model this run starts from (``with_export``); None: the run
+            starts from the recipe's model.
     """
     model = (f"model.name={{}}/../{parent.folder}/{MODEL}",) if parent else ()
     return Cell(
@@ -205,7 +205,7 @@ class CellRunner:
         self.version = code_commit() or f"sparring {version()}"
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
-        self._stopped = False
+        self._is_stopped = False
 
     def stored_record(self, cell: Cell) -> dict[str, Any] | None:
         """Return the record of a cell, or None if the cell has to run."""
@@ -264,7 +264,7 @@ class CellRunner:
             os.close(write_end)
         with self._lock:
             self._running.discard(process)
-        if self._stopped:
+        if self._is_stopped:
             raise StudyStopped
         if process.returncode:
             message = (stderr.strip() or stdout.strip())[-MAX_ERROR_CHARS:]
@@ -273,7 +273,7 @@ class CellRunner:
 
     def _start(self, words: Sequence[str], stdin: int) -> subprocess.Popen[str]:
         with self._lock:
-            if self._stopped:
+            if self._is_stopped:
                 raise StudyStopped
             import_paths = [*sys.path, os.environ.get("PYTHONPATH", "")]
             process = subprocess.Popen(
@@ -295,7 +295,7 @@ class CellRunner:
     def stop(self) -> None:
         """Kill the running commands; no further command can begin."""
         with self._lock:
-            self._stopped = True
+            self._is_stopped = True
             for process in self._running:
                 process.kill()
 
@@ -379,10 +379,10 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
     cells = list(cells)
     stored_records = {cell.key: runner.stored_record(cell) for cell in cells}
     records = {key: record for key, record in stored_records.items() if record is not None}
-    pending = [cell for cell in cells if cell.key not in records]
+    queue = [cell for cell in cells if cell.key not in records]
     watch(f"{len(records)} of {len(cells)} cells are done in {runner.folder}.")
     other_commits = sorted({record["commit"] for record in records.values()} - {runner.version})
-    if pending and other_commits:
+    if queue and other_commits:
         raise RunError(
             f"{runner.folder} holds cells of {', '.join(other_commits)}, and this code is "
             f"{runner.version}. The cells of a study must come from one commit: use that code, or "
@@ -390,7 +390,7 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
         )
     failures: list[str] = []
     progress = Progress(len(cells), len(records), watch)
-    for cell, result in _run_pending(pending, set(records), runner, workers, progress.tell_running):
+    for cell, result in _run_all(queue, set(records), runner, workers, progress.tell_running):
         if isinstance(result, RunError):
             failures.append(str(result))
             watch(f"{cell.folder} failed: {result}")
@@ -405,9 +405,9 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
     return {cell.key: records[cell.key] for cell in cells}
 
 
-def _run_pending(
+def _run_all(
     cells: list[Cell],
-    finished: set[tuple[Any, ...]],
+    done_keys: set[tuple[Any, ...]],
     runner: CellRunner,
     workers: int,
     tell_running: Callable[[CellRunner, Iterable[Cell]], None],
@@ -417,36 +417,36 @@ def _run_pending(
     Args:
         cells: the cells to run; a cell begins once the cells in its ``after`` are finished. Cells
             that others wait for begin first.
-        finished: keys of finished cells.
+        done_keys: keys of finished cells.
         runner: runs the cells.
         workers: number of cells that run at once.
         tell_running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
-        pending, finished = list(cells), set(finished)
-        running: dict[Future[dict[str, Any]], Cell] = {}
+        queue, done_keys = list(cells), set(done_keys)
+        futures: dict[Future[dict[str, Any]], Cell] = {}
         try:
-            while pending or running:
-                for cell in _ready(pending, finished)[: workers - len(running)]:
-                    pending.remove(cell)
-                    running[pool.submit(runner.run, cell)] = cell
-                if not running:
-                    for cell in pending:
+            while queue or futures:
+                for cell in _find_ready(queue, done_keys)[: workers - len(futures)]:
+                    queue.remove(cell)
+                    futures[pool.submit(runner.run, cell)] = cell
+                if not futures:
+                    for cell in queue:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                tell_running(runner, running.values())
-                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                    cell, result = running.pop(future), _result_or_error(future)
+                tell_running(runner, futures.values())
+                for future in wait(futures, POLL_SECONDS, FIRST_COMPLETED).done:
+                    cell, result = futures.pop(future), _result_or_error(future)
                     if not isinstance(result, RunError):
-                        finished.add(cell.key)
+                        done_keys.add(cell.key)
                     yield cell, result
         finally:
             runner.stop()  # after an interrupt some cells still run
 
 
-def _ready(pending: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
-    needed_keys = {key for cell in pending for key in cell.after}
-    ready_cells = [cell for cell in pending if finished.issuperset(cell.after)]
+def _find_ready(pending_cells: list[Cell], finished_keys: set[tuple[Any, ...]]) -> list[Cell]:
+    needed_keys = {key for cell in pending_cells for key in cell.after}
+    ready_cells = [cell for cell in pending_cells if finished_keys.issuperset(cell.after)]
     return sorted(ready_cells, key=lambda cell: cell.key not in needed_keys)
 
 
@@ -480,8 +480,8 @@ class Progress:
         self._num_run += 1
         minutes = (time.monotonic() - self._start_time) / 60 / self._num_run
         num_done = self._num_stored + self._num_run
-        remaining = self._num_cells - num_done
-        duration = in_words(minutes * remaining) if remaining > 0 else "nothing"
+        num_left = self._num_cells - num_done
+        duration = in_words(minutes * num_left) if num_left > 0 else "nothing"
         rate = f"one every {in_words(minutes)}"
         self._tell(
             f"{num_done}/{self._num_cells} cells done, {rate}, {duration} left: {cell.folder}"

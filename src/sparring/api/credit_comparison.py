@@ -99,7 +99,7 @@ def _games_with_policy(games: Sequence[str], policy: str, seed: int) -> list[Lab
             engine = LocalEngine(
                 resolve({"seed": seed, "environments": [{"name": name, "options": options}]})
             )
-            entries.append((text, engine.environments[0][0], _scorer(engine)))
+            entries.append((text, engine.environments[0][0], _published_scorer(engine)))
         else:
             entries.append((text, game, UniformScorer() if policy == UNIFORM else None))
     return entries
@@ -118,10 +118,10 @@ def _games_of_run(games: Sequence[str], path: str) -> list[LabGame]:
     for name in games:
         if name not in game_of:
             raise UnknownNameError(f"game of the run {path}", name, game_of)
-    return [(name, game_of[name], _scorer(engine)) for name in games or game_of]
+    return [(name, game_of[name], _published_scorer(engine)) for name in games or game_of]
 
 
-def _scorer(engine: LocalEngine) -> ActionScorer:
+def _published_scorer(engine: LocalEngine) -> ActionScorer:
     policy: Any = engine.agent(PUBLISHED)
     return policy  # type: ignore[no-any-return]
 
@@ -166,10 +166,10 @@ def _sort_key(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the sort key of a row: cosine, then variance; rows without figures come last."""
     if "refused" in row:
         return (1, 0.0, 0.0, row["estimator"])
-    cosine, noise = row["cosine"]["mean"], row["variance_scaled"]["mean"]
+    cosine, variance = row["cosine"]["mean"], row["variance_scaled"]["mean"]
     return (
         0,
         2.0 if cosine is None else -round(cosine, 3),
-        math.inf if noise is None else round(noise, 6),
+        math.inf if variance is None else round(variance, 6),
         row["estimator"],
     )

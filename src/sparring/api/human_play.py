@@ -207,11 +207,11 @@ class Lobby:
             name = choices[0][0]
         if self.config is not None:
             if name.isascii() and name.isdigit():
-                return self._policy(int(name[:18]), POLICY)
+                return self._make_policy_opponent(int(name[:18]), POLICY)
             if name == str(PUBLISHED):
-                return self._policy(self.step, self._requested_answer)
+                return self._make_policy_opponent(self.step, self._requested_answer)
             if ref(name).kind in POLICY_KINDS:
-                agent = self._engine(self.step)[0].agent(ref(name))
+                agent = self._load_engine(self.step)[0].agent(ref(name))
                 return Opponent(str(ref(name)), name, agent)
             if name in self.config.bots:
                 bot_agent: Agent = self.config.bots[name].bind("players")()
@@ -223,10 +223,10 @@ class Lobby:
         spec = parse_agent(name)
         return Opponent(str(bot(spec.name)), name, spec.make())
 
-    def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
+    def _make_policy_opponent(self, step: int | None, answer: str | None = None) -> Opponent:
         from sparring.api.load import load_answer
 
-        engine, loaded_step = self._engine(step)
+        engine, loaded_step = self._load_engine(step)
         assert self.run is not None and self.config is not None, "only a run has policies"
         agent = load_answer(self.run, self.config, engine, loaded_step, answer)
         if isinstance(agent, Mixture):
@@ -240,10 +240,10 @@ class Lobby:
     def _policy_label(answer: str | None) -> str:
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
-    def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
+    def _load_engine(self, step: int | None) -> tuple[LocalEngine, int]:
         assert self.run is not None, "only a run has policies"
-        newest = next(iter(self.steps()), None)  # a run may still be training
-        key = (step, newest if step is None else None)
+        newest_step = next(iter(self.steps()), None)  # a run may still be training
+        key = (step, newest_step if step is None else None)
         if key not in self._engines:
             from sparring.api.load import load_run  # imports torch, needed by policies only
 

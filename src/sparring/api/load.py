@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def published_policy(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
-    """Return the reference to a run's policies, each in its roles, or to the named one.
+    """Return the reference to all policies of a run, each in its roles, or to one policy by name.
 
     Raises:
         UnknownNameError: the run has no policy of this name.
@@ -90,13 +90,13 @@ def load_run(
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     run = RunFolder.open(path)
-    config, stored = resolve(run.config()), run.checkpoint(step)
-    edits = describe_edits(config, stored)
+    config, source = resolve(run.config()), run.checkpoint(step)
+    edits = describe_edits(config, source)
     if edits:
         log.warning(
             "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
-            stored.step,
+            source.step,
             edits,
         )
     if threads is not None:
@@ -104,13 +104,13 @@ def load_run(
     engine = LocalEngine(config)
     while True:
         try:
-            engine.restore(stored.path)
-            return config, engine, stored.step
+            engine.restore(source.path)
+            return config, engine, source.step
         except CheckpointError:
             newer_checkpoint = checkpoint.load_latest(path)
-            if step is not None or newer_checkpoint is None or newer_checkpoint.path == stored.path:
+            if step is not None or newer_checkpoint is None or newer_checkpoint.path == source.path:
                 raise
-            stored = newer_checkpoint  # a running trainer has removed the checkpoint
+            source = newer_checkpoint  # a running trainer has removed the checkpoint
 
 
 def export_answer(

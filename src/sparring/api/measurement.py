@@ -154,14 +154,14 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     equal if their options are equal, defaults included.
     """
     opponents, identities = dict[str, PoolOpponent](), list[Any]()
-    held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
+    held_out_bots: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
     if config is not None:
         shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
-                for member, plugin, weight in _members(name, bot, config.bots):
+                for member, plugin, weight in _bots_in(name, bot, config.bots):
                     identities.append(_bot_identity(plugin))
                     opponents[member] = PoolOpponent(
                         agent=plugin(), weight=shares.get(name, 1.0) * weight, trained=True
@@ -169,9 +169,9 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         for bot in config.evaluation.opponents:
             plugin = bot.bind("players")
             bot_name = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
-            held_out.append((AgentSpec(bot_name, bot.options), plugin, plugin))
+            held_out_bots.append((AgentSpec(bot_name, bot.options), plugin, plugin))
     new_specs, factories = list[AgentSpec](), list[Callable[[], Any]]()
-    for spec, plugin, factory in held_out:
+    for spec, plugin, factory in held_out_bots:
         if _bot_identity(plugin) not in identities:
             identities.append(_bot_identity(plugin))
             new_specs.append(spec)
@@ -260,7 +260,7 @@ def _exact_columns(
     return {"exact": result}
 
 
-def _members(
+def _bots_in(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
 ) -> list[tuple[str, BoundPlugin, float]]:
     plugin = bot.bind("players")
@@ -359,16 +359,16 @@ def measure(
     Raises:
         SparringError: the run, a bot or a game does not exist, or does not fit the others.
     """
-    player = (
+    target = (
         _target_of_agent(str(agent), names, checkpoint)
         if run is None
         else _target_of_run(run, checkpoint, only, names, answer)
     )
-    policy, games, seen_states = player.policy, player.games, player.seen_states
-    exact = exact and player.scores_actions
-    notes, about = list(player.notes), dict(player.about)
+    policy, games, seen_states = target.policy, target.games, target.seen_states
+    exact = exact and target.scores_actions
+    notes, about = list(target.notes), dict(target.about)
     opponents = list(bots) or [parse_agent("random")]
-    oracles, more_notes = oracles_for(games, oracle, player.oracles) if use_oracle else ({}, [])
+    oracles, more_notes = oracles_for(games, oracle, target.oracles) if use_oracle else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
@@ -377,11 +377,11 @@ def measure(
         "opponents": opponents,
         "games_per_seat": games_per_seat,
         "exact": exact,
-        "max_states": player.limit,
+        "max_states": target.limit,
         "seed": seed,
         "in_flight": in_flight,
     }
-    pool = pool_of(games, player.config, bots) if adaptation else {}  # raises before the matches
+    pool = pool_of(games, target.config, bots) if adaptation else {}  # raises before the matches
     result = evaluate_policy(policy, games, judges=judges, seen_states=seen_states, **settings)
     result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more_notes, *result["notes"]])]}
     if run is None and isinstance(policy, Mixture):
@@ -398,12 +398,12 @@ def measure(
             trials=games_per_seat,
             seen_states=seen_states,
             seed=seed,
-            limit=player.limit if exact else 0,
+            limit=target.limit if exact else 0,
             in_flight=in_flight,
         )
     if league and run is not None:
         result["league"] = league_of_run(
-            player.engine,
+            target.engine,
             opponents=opponents,
             games_per_seat=games_per_seat,
             seed=seed,
@@ -478,10 +478,10 @@ def _choose_best_of(
             "--best-of calls one player several times, but the run's answer is a mixture; add "
             "--answer policy."
         )
-    missing = [game.name for game in games if game.name not in oracles]
-    if missing:
+    missing_games = [game.name for game in games if game.name not in oracles]
+    if missing_games:
         reason = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(f"--best-of needs an oracle that judges {missing[0]!r}: {reason}")
+        raise ConfigError(f"--best-of needs an oracle that judges {missing_games[0]!r}: {reason}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 

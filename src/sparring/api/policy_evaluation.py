@@ -1,6 +1,6 @@
 """Measures a policy: exact figures, matches, regret and a league table, as plain data.
 
-Besides the figures that a run writes, there is one per game GAME:
+Besides the figures that a run writes, there is this figure per game GAME and ROLE:
     value/GAME/ROLE   expected return of the role if the policy plays every seat; the probability
                       of illegal replies is left out
 """
@@ -45,15 +45,15 @@ def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[st
         GameError: the game is too large, or has no information states; the message names an
             alternative.
     """
-    return _exact(game, enumerate_info_states(base_game(game), limit=max_states), policy)[0]
+    return _score(game, enumerate_info_states(base_game(game), limit=max_states), policy)[0]
 
 
-def _exact(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
+def _score(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
     """Return (figures as in ``exact_figures``, note)."""
-    exact = exact_figures_of(game, info_states, policy)
-    values = zip(game.roles, exact.values, strict=True)
+    exact_result = exact_figures_of(game, info_states, policy)
+    values = zip(game.roles, exact_result.values, strict=True)
     values_by_role = {f"value/{game.name}/{role}": value for role, value in values}
-    return {**exact.figures, **values_by_role}, exact.note
+    return {**exact_result.figures, **values_by_role}, exact_result.note
 
 
 def named_games(texts: Sequence[str], *, style: str) -> list[Environment]:
@@ -118,7 +118,7 @@ def evaluate_policy(
         if exact:
             try:
                 info_states = enumerate_info_states(base_game(game), limit=max_states)
-                game_figures, note = _exact(game, info_states, policy)
+                game_figures, note = _score(game, info_states, policy)
                 figures.update(game_figures)
                 notes += [note] if note else []
                 references_of[game.name] = references(base_game(game), info_states)
@@ -160,8 +160,8 @@ def _match_row(record: MatchRecord) -> dict[str, Any]:
         **{key: as_text(value) for key, value in intervals.items()},
         "intervals": as_data(intervals),
     }
-    unfinished = {"truncated": record.truncated, "failed": record.failed}
-    row.update({name: count for name, count in unfinished.items() if count})
+    unfinished_counts = {"truncated": record.truncated, "failed": record.failed}
+    row.update({name: count for name, count in unfinished_counts.items() if count})
     if record.regret is not None:
         row["oracle"] = record.regret.facts
     return row

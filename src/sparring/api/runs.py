@@ -31,7 +31,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import RunSummary
 from sparring.run.loop import train as run_training
 from sparring.run.payoff_plays import check_league
-from sparring.run.provenance import note_start
+from sparring.run.provenance import add_start
 
 
 def check_integer(value: Any, what: str, minimum: int) -> None:
@@ -67,7 +67,7 @@ class Run:
         RunFolder.open(self.path)
 
     @cached_property
-    def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
+    def _loaded_run(self) -> tuple[RunConfig, LocalEngine, int]:
         from sparring.api.load import load_run
 
         with CallWatch():
@@ -76,19 +76,19 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """The run's configuration."""
-        return self._loaded[0]
+        return self._loaded_run[0]
 
     @property
     def step(self) -> int:
         """The checkpoint's step."""
-        return self._loaded[2]
+        return self._loaded_run[2]
 
     @property
     def policy(self) -> Agent:
         """The published policy, an agent that plays and scores actions; several policies are a
         team.
         """
-        return self._loaded[1].agent(PUBLISHED)
+        return self._loaded_run[1].agent(PUBLISHED)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics of every step, one mapping each."""
@@ -129,7 +129,7 @@ class Run:
         """
         from sparring.api.load import load_answer
 
-        config, engine, step = self._loaded
+        config, engine, step = self._loaded_run
         return load_answer(self.path, config, engine, step, name)
 
     def export(
@@ -325,7 +325,7 @@ def train_run(
         num_steps = max(checkpoint.steps(path), default=0)
         is_invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.decoding for policy in engine.policies.values()}))
-        note_start(
+        add_start(
             path,
             words,
             after_step=num_steps,

@@ -279,7 +279,7 @@ class SuiteEvaluation:
         self._seen_states = states_seen_by(player.data)
         self.suite, self.starts = with_seen_starts(self.suite, self._seen_states)
         self.games: list[Environment] = [row.make_game() for row in self.suite.rows]
-        self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
+        self.unknown_words: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
         rows_with_starts = zip(self.suite.rows, self.starts, strict=True)
         self.keys = [row_key(row, player.identity, seed, label) for row, label in rows_with_starts]
@@ -312,11 +312,11 @@ class SuiteEvaluation:
             raise ConfigError(f"--workers {workers} must be at least 1.")
         pieces = list[SuitePiece]()
         for index, key in enumerate(self.keys):
-            stored = self.results.pieces(key)
-            if not self._obstacle(index) and not any(
-                "unmeasured" in result for result in stored.values()
+            results = self.results.pieces(key)
+            if not self._find_obstacle(index) and not any(
+                "unmeasured" in result for result in results.values()
             ):
-                pieces += [piece for piece in self.pieces[index] if piece.key not in stored]
+                pieces += [piece for piece in self.pieces[index] if piece.key not in results]
         last_line, num_done, games = (time.monotonic(), 0, sum(piece.games for piece in pieces))
         if watch and not pieces:
             watch("all pieces have been measured before; nothing is played")
@@ -360,14 +360,14 @@ class SuiteEvaluation:
             name: total_score([(row, counts) for row, counts in complete_rows if is_member(row)])
             for name, is_member in groups.items()
         }
-        missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
+        gaps = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
-        return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
+        return {**about, "rows": rows, "totals": totals, "not_in_totals": gaps}
 
-    def _obstacle(self, index: int) -> str:
+    def _find_obstacle(self, index: int) -> str:
         row, game = self.suite.rows[index], self.games[index]
-        if row.kind == "exact" and set(self.unknown[index]) & set(
-            cast(Searchable, game).words or self.unknown[index]
+        if row.kind == "exact" and set(self.unknown_words[index]) & set(
+            cast(Searchable, game).words or self.unknown_words[index]
         ):
             return (
                 "The model's vocabulary lacks actions of this game, so their probabilities cannot "
@@ -417,16 +417,16 @@ class SuiteEvaluation:
         return opponent is not None and opponent.name == REMOTE
 
     def _is_complete(self, index: int) -> bool:
-        stored = self.results.pieces(self.keys[index])
+        results = self.results.pieces(self.keys[index])
         return all(
-            piece.key in stored and "unmeasured" not in stored[piece.key]
+            piece.key in results and "unmeasured" not in results[piece.key]
             for piece in self.pieces[index]
         )
 
     def _add_tallies(self, index: int, seat: int | None = None) -> PieceResult:
-        stored = self.results.pieces(self.keys[index])
+        record = self.results.pieces(self.keys[index])
         return add_tallies(
-            stored[piece.key]["tally"] for piece in self.pieces[index] if seat in (None, piece.seat)
+            record[piece.key]["tally"] for piece in self.pieces[index] if seat in (None, piece.seat)
         )
 
     def _row(self, index: int) -> dict[str, Any]:
@@ -449,19 +449,19 @@ class SuiteEvaluation:
             (result,) = self.results.pieces(self.keys[index]).values()
             return {**columns, "measured": True, "figures": result["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
-        per_seat = [
+        seat_figures = [
             {"role": game.roles[seat], **figures(self._add_tallies(index, seat), row, game)}
             for seat in seats
         ]
         return {
             **columns,
             "measured": True,
-            "seats": per_seat,
+            "seats": seat_figures,
             "overall": figures(self._add_tallies(index), row, game),
         }
 
     def _notes(self, index: int) -> list[str]:
-        notes, unknown_words = [], self.unknown[index]
+        notes, unknown_words = [], self.unknown_words[index]
         if unknown_words:
             count = len(words_of(self.games[index]))
             notes.append(
@@ -483,7 +483,7 @@ class SuiteEvaluation:
             *notes,
             *(
                 f"Not measured: {reason}"
-                for reason in [self._obstacle(index), *reasons[:1]]
+                for reason in [self._find_obstacle(index), *reasons[:1]]
                 if reason
             ),
         ]

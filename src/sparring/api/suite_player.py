@@ -56,10 +56,10 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
         seed: seed of the games.
         starts: label of the row's initial states for the player.
     """
-    excluded = {"starts", "role", "games_per_seat", "normalise", "in_totals"}
+    excluded_fields = {"starts", "role", "games_per_seat", "normalise", "in_totals"}
     if row.oracle is None:  # so that files from before oracles keep their keys
-        excluded.add("oracle")
-    settings = row.model_dump(mode="json", exclude=excluded)
+        excluded_fields.add("oracle")
+    settings = row.model_dump(mode="json", exclude=excluded_fields)
     if starts != "all":
         settings["starts"] = starts
     if row.opponent is not None:
@@ -221,7 +221,7 @@ def run_player(
             "distribution."
         )
     run = RunFolder.open(path)
-    config, stored = resolve(run.config()), run.checkpoint(step)
+    config, source = resolve(run.config()), run.checkpoint(step)
     published_policy(config, path, policy)  # raises for an unknown policy
     choice = {"policy": policy} if policy is not None else {}
     answer_name = config.league.answer if answer is None else check_answer(answer, config)
@@ -232,9 +232,9 @@ def run_player(
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE_KEYS
     }
-    weights = sha256_hex((stored.path / checkpoint.MANIFEST).read_bytes())
+    weights = sha256_hex((source.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={"run": str(path.absolute()), "step": stored.step, "temperature": temperature}
+        data={"run": str(path.absolute()), "step": source.step, "temperature": temperature}
         | choice,
         identity=[
             weights,
@@ -244,7 +244,7 @@ def run_player(
         ],
         about={
             "run": str(path),
-            "step": stored.step,
+            "step": source.step,
             "temperature": temperature or config.rollout.temperature,
             "weights": measured_weights(config, answer_name, policy),
         }

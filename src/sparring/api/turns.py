@@ -35,10 +35,10 @@ def turn_table(
         UnknownNameError: there is no such column.
     """
     if episodes is None and columns:
-        missing = [name for name in ("reward", "episode") if name not in columns]
-        if missing:
+        missing_names = [name for name in ("reward", "episode") if name not in columns]
+        if missing_names:
             raise ConfigError(
-                f"turn_table() of arrays needs {missing[0]!r}; write "
+                f"turn_table() of arrays needs {missing_names[0]!r}; write "
                 "turn_table(reward=[...], episode=[...])."
             )
         return table_of_arrays(**columns)

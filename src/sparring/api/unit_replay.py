@@ -99,7 +99,7 @@ def replay(
     """
     traces, logger = _TraceCollector(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
-    propagated, logger.propagate = logger.propagate, False
+    old_propagate, logger.propagate = logger.propagate, False
     try:
         for spec in specs:
             yield spec, None
@@ -118,7 +118,7 @@ def replay(
             )
     finally:
         logger.removeHandler(traces)
-        logger.propagate = propagated
+        logger.propagate = old_propagate
 
 
 def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
@@ -156,8 +156,8 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
             "checkpoint.every=1` writes a checkpoint of every step."
         )
     config, engine, _ = load_run(path, last_learned_step)
-    stored = folder.checkpoint(last_learned_step)
+    source = folder.checkpoint(last_learned_step)
     state = RunState.restored(
-        stored.path, stored.step, stored.state, ignored_keys=frozenset({SAVED})
+        source.path, source.step, source.state, ignored_keys=frozenset({SAVED})
     )
     return config, engine, restart_learners(config, engine, state)

@@ -20,7 +20,7 @@ MAX_PROMPTS_AT_ONCE = 10**6  # prompts of all episodes that run at the same time
 
 
 def check_candidates(config: RunSections) -> None:
-    """Check that something judges the candidates, and that credit has the candidates it needs."""
+    """Check that candidates are judged, and that credit has the candidates that it compares."""
     candidates, credit = config.rollout.candidates, config.credit.bind("credit")
     if candidates.count == 1:
         if "candidates" in registry.required_services(credit):
@@ -100,7 +100,7 @@ def check_fresh(config: RunSections) -> None:
         ValueError: the configuration has such a method.
     """
     rollout = config.rollout
-    excluded = (
+    excluded_settings = (
         ("rollout.plan", rollout.plan.name, "none", CONTINUES_EPISODES),
         ("rollout.playouts", rollout.playouts, 0, CONTINUES_EPISODES),
         ("rollout.refills", rollout.refills, 0, "replaces episodes by others of the same step"),
@@ -112,7 +112,7 @@ def check_fresh(config: RunSections) -> None:
             "assigns the episodes of each step to learners",
         ),
     )
-    for key, value, default, reason in excluded:
+    for key, value, default, reason in excluded_settings:
         if value and value != default:
             raise ValueError(
                 f"{key}={value} {reason}, but with scale.order=fresh no episode belongs to a step; "
@@ -308,7 +308,7 @@ def check_answer(answer: str, config: RunSections) -> str:
     """
     solver_name = answer.split()[0] if answer.split() else answer
     if answer == AVERAGE:
-        for policy, decay in _decays(config).items():
+        for policy, decay in _ema_decays(config).items():
             if not decay:
                 key = f"policies.{policy}.learner.average" if config.policies else "learner.average"
                 raise ConfigError(
@@ -340,7 +340,7 @@ def measured_weights(
     answer = config.league.answer if answer is None else answer
     if policy is None and answer not in NON_MIXTURE_ANSWERS:
         return f"mixture of members by {answer}"
-    decays = {} if policy is None and answer == LAST else _decays(config, policy)
+    decays = {} if policy is None and answer == LAST else _ema_decays(config, policy)
     ema_policies = [name for name, decay in decays.items() if decay]
     live_policies = [name for name, decay in decays.items() if not decay]
     if not ema_policies or not live_policies:
@@ -348,7 +348,7 @@ def measured_weights(
     return f"{EMA} of {', '.join(ema_policies)}, {LIVE} of {', '.join(live_policies)}"
 
 
-def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
+def _ema_decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
     by_policy = config.by_policy
     names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
     return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
@@ -388,11 +388,11 @@ def _check_player(
 
     ``bots`` are the run's bots; None: a mixture may not name bots and players of the run.
     """
-    bound = agent.bind("players")
-    _check_not_terminal(bound)
+    bound_player = agent.bind("players")
+    _check_not_terminal(bound_player)
     if agent.name != MIXTURE:
         return
-    mixture = bound()
+    mixture = bound_player()
     for text in mixture.run_players:
         player = ref(text)
         if bots is None:
@@ -419,9 +419,9 @@ def is_mixture_player(agent: PluginConfig) -> bool:
     Raises:
         SparringError: the player's options are wrong, or its folder cannot be read.
     """
-    bound = agent.bind("players")
-    is_mixture = bound.plugin.declarations.is_mixture
-    return agent.name == MIXTURE or (is_mixture is not None and is_mixture(**bound.options))
+    bound_player = agent.bind("players")
+    is_mixture = bound_player.plugin.declarations.is_mixture
+    return agent.name == MIXTURE or (is_mixture is not None and is_mixture(**bound_player.options))
 
 
 def _check_not_terminal(player: registry.BoundPlugin) -> None:

@@ -132,11 +132,11 @@ def to_option_text(name: str, options: Mapping[str, Any]) -> str:
         name: name of a plug-in.
         options: JSON values, all finite.
     """
-    pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
+    pairs = (f"{key}={_to_ascii_json(value)}" for key, value in options.items())
     return " ".join(map(shlex.quote, [name, *pairs]))
 
 
-def _in_ascii(value: Any) -> str:
+def _to_ascii_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _NOT_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 

@@ -106,8 +106,8 @@ class UpdateConfig(Strict):
 
     @field_validator("leaves")
     @classmethod
-    def _check_power_of_2(cls, value: int) -> int:
-        return power_of_2("leaves", value)
+    def _check_leaves_field(cls, value: int) -> int:
+        return check_power_of_2("leaves", value)
 
 
 class LearnerConfig(UpdateConfig):
@@ -153,7 +153,7 @@ class LearnerConfig(UpdateConfig):
 
     @model_validator(mode="after")
     def _check_fields(self) -> LearnerConfig:
-        power_of_2("ranks", self.ranks)
+        check_power_of_2("ranks", self.ranks)
         check_leaves(self, self.ranks)
         if self.gpus and len(self.gpus) != self.ranks:
             raise ValueError(
@@ -163,7 +163,7 @@ class LearnerConfig(UpdateConfig):
         return self
 
 
-def power_of_2(name: str, value: int) -> int:
+def check_power_of_2(name: str, value: int) -> int:
     """Check that a number is a power of 2, and return it.
 
     Args:
@@ -331,17 +331,17 @@ def complete_policies(data: Any) -> Any:
         data: the unchecked configuration.
     """
     policies_data = data.get("policies") if isinstance(data, Mapping) else None
-    learners = _learners(data)
+    learners = _learner_names(data)
     if learners and (policies_data is None or isinstance(policies_data, Mapping)):
         policies_data = {**dict.fromkeys(learners), **(policies_data or {})}
     if not isinstance(policies_data, Mapping):
         return data
     run_values = {key: data[key] for key in SECTIONS if key in data}
-    for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
+    for section, section_class in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
         settings = run_values.get(section)
         if isinstance(settings, Mapping):
             run_values[section] = {
-                key: settings[key] for key in settings if key in kind.model_fields
+                key: settings[key] for key in settings if key in section_class.model_fields
             }
     policies = {
         name: merge(run_values, {} if policy is None else _without_ranks(policy))
@@ -359,7 +359,7 @@ def _without_ranks(policy: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**policy, "learner": {key: learner[key] for key in learner if key != "ranks"}}
 
 
-def _learners(data: Any) -> tuple[str, ...]:
+def _learner_names(data: Any) -> tuple[str, ...]:
     league = data.get("league") if isinstance(data, Mapping) else None
     names = league.get("learners") if isinstance(league, Mapping) else None
     return (

@@ -30,11 +30,11 @@ def recipe_names() -> tuple[str, ...]:
 
     Files whose names begin with "_" are left out.
     """
-    return _names(FOLDER)
+    return _recipe_names_in(FOLDER)
 
 
 @cache
-def _names(folder: Path) -> tuple[str, ...]:
+def _recipe_names_in(folder: Path) -> tuple[str, ...]:
     names = [
         path.relative_to(folder).with_suffix("").as_posix()
         for path in folder.rglob("*.yaml")
@@ -53,7 +53,7 @@ def layers() -> dict[str, str]:
 
 
 @cache
-def _built_in(path: Path, title: str) -> Any:
+def _read_built_in(path: Path, title: str) -> Any:
     return parse_yaml(read_text(path, title), title)
 
 
@@ -79,12 +79,12 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
         )
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
-        built_in = FOLDER / f"{name}.yaml"
-        is_allowed = may_be_incomplete and os.path.isfile(built_in)
-        is_allowed = is_allowed and built_in.resolve().is_relative_to(FOLDER.resolve())
+        built_in_path = FOLDER / f"{name}.yaml"
+        is_allowed = may_be_incomplete and os.path.isfile(built_in_path)
+        is_allowed = is_allowed and built_in_path.resolve().is_relative_to(FOLDER.resolve())
         if name not in recipe_names() and not is_allowed:
             if path.suffix in (".yaml", ".yml"):
-                raise _no_file(name)
+                raise _missing_file_error(name)
             if os.path.isfile(path / "config.yaml"):
                 raise ConfigError(
                     f"{title} is the folder of a run; a recipe is a name or a YAML file. To "
@@ -95,7 +95,7 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                     f"{title} is a layer for another recipe; write for example mars/kuhn-paper "
                     f"{WITH}={name}."
                 )
-            _refuse_removed(name, title)
+            _refuse_removed_recipe(name, title)
             raise UnknownNameError(
                 "recipe",
                 name,
@@ -103,7 +103,7 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                 "See `sparring list recipes`, or write the path of a YAML file.",
                 list_all=False,  # too many names for a message
             )
-        return extend_bases(_built_in(built_in, title), title, (*chain, name))
+        return extend_bases(_read_built_in(built_in_path, title), title, (*chain, name))
     return extend_bases(parse_yaml(read_text(path, title), title), title, (*chain, name))
 
 
@@ -137,7 +137,7 @@ def extend_bases(data: Any, title: str, chain: tuple[str, ...] = ()) -> dict[str
     return merge(result, data)
 
 
-def _no_file(name: str) -> ConfigError:
+def _missing_file_error(name: str) -> ConfigError:
     nearest_names = nearest(Path(name).stem, recipe_names())
     suggestion = f" Did you mean the recipe {nearest_names[0]!r}?" if nearest_names else ""
     lines = r"extends: kuhn-tiny\nsteps: 200\n"
@@ -148,8 +148,8 @@ def _no_file(name: str) -> ConfigError:
     )
 
 
-def _refuse_removed(name: str, title: str) -> None:
-    entry = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
+def _refuse_removed_recipe(name: str, title: str) -> None:
+    entry = _read_built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
     if entry:
         study = f" It is part of the study {entry['study']}." if "study" in entry else ""
         raise ConfigError(

@@ -150,6 +150,7 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
         if isinstance(part, str) and part in getattr(section, "model_fields", {}):
             annotation = section.model_fields[part].annotation
             section = next(
-                (a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation
+                (part for part in getattr(annotation, "__args__", ()) if isinstance(part, type)),
+                annotation,
             )
     return list(getattr(section, "model_fields", {}))  # empty if the path ends at a plain value

@@ -59,9 +59,7 @@ class EnvironmentConfig(Strict):
         description="handling of illegal replies: rule, penalty, retries, payoff",
     )
     weight: float = Field(
-        1.0,
-        ge=0,
-        description="relative share of the episodes; 0: only warm-up and evaluation",
+        1.0, ge=0, description="relative share of the episodes; 0: only warm-up and evaluation"
     )
     oracle: PluginConfig | None = Field(
         None,
@@ -106,8 +104,7 @@ class CandidatesConfig(Strict):
         1, ge=1, le=1024, description="replies to each prompt, at most 1024; 1: no candidates"
     )
     commit: Literal["best", "any_best", "random"] = Field(
-        "any_best",
-        description="candidate to play: the first of the best, one of the best, or any",
+        "any_best", description="candidate to play: the first of the best, one of the best, or any"
     )
     explore: float = Field(
         0.0, ge=0, le=1, description="share of decisions that play any candidate instead"
@@ -236,10 +233,7 @@ class LeagueConfig(Strict):
     keeping: PluginConfig = Field(
         PluginConfig(name="spread"), description="which snapshots stay when there are too many"
     )
-    start: bool = Field(
-        False,
-        description="whether the initial weights are a permanent member",
-    )
+    start: bool = Field(False, description="whether the initial weights are a permanent member")
     restart: bool = Field(
         False,
         description="whether the learner restarts from its initial weights after each snapshot",
@@ -575,7 +569,7 @@ class HealthRule(Strict):
         return self
 
 
-def _health_rules() -> list[HealthRule]:
+def _default_health_rules() -> list[HealthRule]:
     return [
         HealthRule(  # an environment of free text has no list of legal actions
             metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
@@ -609,7 +603,7 @@ class HealthConfig(Strict):
         False, description="every rule that acts saves and stops the run; --resume goes on"
     )
     rules: list[HealthRule] = Field(
-        default_factory=_health_rules,
+        default_factory=_default_health_rules,
         description="the rules; your list replaces the default list",
     )
 
@@ -706,10 +700,10 @@ class RunSections(Strict):
         return {name: self._only(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
     def _only(self, policy: PolicyConfig) -> Self:
-        update = {key: getattr(policy, key) for key in SECTIONS}
-        update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
-        update["learner"] = self.learner.model_copy(update=dict(policy.learner))
-        return self.model_copy(update={**update, "policies": {}, "roles": {}})
+        new_fields = {key: getattr(policy, key) for key in SECTIONS}
+        new_fields["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
+        new_fields["learner"] = self.learner.model_copy(update=dict(policy.learner))
+        return self.model_copy(update={**new_fields, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:
         """Return whether a policy plays without being trained."""

@@ -479,7 +479,7 @@ class Players:
             candidates=judging.candidates if judging else None,
             on_idle=self.on_pause,
         )
-        return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
+        return Rollout(result.episodes, replace(result.counts, judging_seconds=clock.seconds))
 
     def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which players of policies have names: by default those of the roles."""

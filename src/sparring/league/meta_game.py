@@ -218,14 +218,14 @@ def member_payoffs(
     rates = np.where(num_decided > 0, points / np.where(num_decided > 0, num_decided, 1.0), 0.5)
     is_pair = ~np.eye(len(players), dtype=bool)
     is_exact = bool(is_pair.any() and np.isinf(counts[is_pair]).all())
-    played = None if is_exact else counts
+    played_counts = None if is_exact else counts
     if not first_members:
         return MetaGame(
-            payoffs=(payoffs, payoffs.T), symmetric=True, counts=played, win_rates=rates
+            payoffs=(payoffs, payoffs.T), symmetric=True, counts=played_counts, win_rates=rates
         )
     cells = np.ix_(*([index_of[player] for player in side] for side in (first_members, members)))
-    table, played = payoffs[cells], None if is_exact else counts[cells]
-    return MetaGame(payoffs=(table, -table), counts=played, win_rates=rates[cells])
+    table, played_counts = payoffs[cells], None if is_exact else counts[cells]
+    return MetaGame(payoffs=(table, -table), counts=played_counts, win_rates=rates[cells])
 
 
 def side_payoffs(
@@ -256,7 +256,7 @@ def side_payoffs(
         opposed: whether the sides' payoffs are opposed.
     """
     index_of = {member: index for index, member in enumerate(members)}
-    first, second, counts = (np.zeros((len(members),) * 2) for _ in range(3))
+    returns_0, returns_1, counts = (np.zeros((len(members),) * 2) for _ in range(3))
     win_rates = np.full(counts.shape, 0.5)
     for row, results in book.rows.items():
         is_counted = (
@@ -266,16 +266,16 @@ def side_payoffs(
             continue
         if row.seat == seats[0]:
             cell = index_of[row.player], index_of[row.opponent]
-            first[cell] = results.mean_return
+            returns_0[cell] = results.mean_return
             counts[cell] = math.inf if results.exact else results.games
             win_rates[cell] = results.win_rate()
         elif row.seat == seats[1]:
-            second[index_of[row.opponent], index_of[row.player]] = results.mean_return
+            returns_1[index_of[row.opponent], index_of[row.player]] = results.mean_return
     if opposed:
-        first = (first - second) / 2
-        second = -first
+        returns_0 = (returns_0 - returns_1) / 2
+        returns_1 = -returns_0
     num_episodes = None if np.isinf(counts).all() else counts
-    return MetaGame(payoffs=(first, second), counts=num_episodes, win_rates=win_rates)
+    return MetaGame(payoffs=(returns_0, returns_1), counts=num_episodes, win_rates=win_rates)
 
 
 def answer_payoffs(
@@ -297,20 +297,20 @@ def answer_payoffs(
         The meta-game. Numbers of episodes are summed over environments, and win rates averaged.
     """
     total = sum(sides.weight for sides in environments.values())
-    games = [
+    pairs = [
         (side_payoffs(book, members, label, sides.seats, opposed=opposed), sides.weight / total)
         for label, sides in environments.items()
     ]
-    if len(games) == 1:
-        return games[0][0]
+    if len(pairs) == 1:
+        return pairs[0][0]
     payoffs = [
-        np.sum([weight * game.payoffs[side] for game, weight in games], axis=0) for side in (0, 1)
+        np.sum([weight * game.payoffs[side] for game, weight in pairs], axis=0) for side in (0, 1)
     ]
-    is_exact = all(game.counts is None for game, _ in games)
+    is_exact = all(game.counts is None for game, _ in pairs)
     counts = [
-        np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
+        np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in pairs
     ]
-    win_rates = np.sum([weight * np.asarray(game.win_rates) for game, weight in games], axis=0)
+    win_rates = np.sum([weight * np.asarray(game.win_rates) for game, weight in pairs], axis=0)
     num_episodes = None if is_exact else np.sum(counts, axis=0)
     return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=num_episodes, win_rates=win_rates)
 
@@ -330,12 +330,13 @@ def unplayed_pairs_note(solver: BoundPlugin, game: MetaGame) -> str:
     have_met = game.counts.ravel() > 0
     if game.symmetric:
         have_met = (game.counts + game.counts.T)[np.triu_indices(len(game.counts), 1)] > 0
-    missing = int((~have_met).sum())
-    if not missing:
+    num_missing = int((~have_met).sum())
+    if not num_missing:
         return ""
     return (
-        f"{missing} of {len(have_met)} pairs of members have never met, and {solver.plugin.name} "
-        "takes their payoffs as 0; train with league.plays=500, say, or league.plays=exact."
+        f"{num_missing} of {len(have_met)} pairs of members have never met, and "
+        f"{solver.plugin.name} takes their payoffs as 0; train with league.plays=500, say, or "
+        "league.plays=exact."
     )
 
 
@@ -405,8 +406,8 @@ def pair_shares(
     sigma: FloatArray = solver(member_payoffs(book, members, {environment: 1.0})).sides[0]
     pairs = list(itertools.combinations(members, 2))
     deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
-    largest = max((deviation for deviation in deviations if deviation is not None), default=1.0)
-    spreads = np.array([largest if deviation is None else deviation for deviation in deviations])
+    default = max((deviation for deviation in deviations if deviation is not None), default=1.0)
+    spreads = np.array([default if deviation is None else deviation for deviation in deviations])
     norms = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
     weights = spreads * norms
     total = float(weights.sum())
@@ -423,7 +424,7 @@ def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SOLVER
         if option is not None:
-            solvers[f"{key}.{option}"] = _value(matchmaker, option)
+            solvers[f"{key}.{option}"] = _option_value(matchmaker, option)
     return {
         key: PluginConfig.model_validate(solver).bind("league.meta_solvers")
         for key, solver in solvers.items()
@@ -439,7 +440,7 @@ def apart_keys(config: RunConfig) -> tuple[str, ...]:
     keys = []
     for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SIDES
-        if option is not None and _value(matchmaker, option) == APART:
+        if option is not None and _option_value(matchmaker, option) == APART:
             keys.append(f"{key}.{option}")
     return tuple(keys)
 
@@ -452,5 +453,5 @@ def _matchmakers(config: RunConfig) -> dict[str, BoundPlugin]:
     return {key: section.bind("league.matchmakers") for key, section in sections.items()}
 
 
-def _value(bound: BoundPlugin, option: str) -> Any:
+def _option_value(bound: BoundPlugin, option: str) -> Any:
     return bound.options.get(option, bound.plugin.options[option].default)

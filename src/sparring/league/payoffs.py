@@ -1,7 +1,7 @@
 """The payoff book of a run: the results of episodes between any two players.
 
 A row is for one environment and one ordered pair of players: the results of ``player``, whose side
-begins at ``seat``, against a side of ``opponent``. Rules of counting:
+has ``seat`` as its first seat, against a side of ``opponent``. Rules of counting:
 
 - A finished episode counts once for each ordered pair of its teams. The team with the larger return
   wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
@@ -9,7 +9,7 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
 - In a forfeited episode the offending team has lost against every other team, whatever the payoffs
   are. Pairs of other teams have no result.
 - A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
-- If all seats are one team nobody wins or loses; each pair of seats has its games and returns.
+- If all seats are one team nobody wins or loses; a pair of seats has only games and returns.
 - Two members may have exact results (``run.payoff_plays``). Episodes and ``payoff_decay`` do not
   change these.
 
@@ -41,7 +41,7 @@ from sparring.core.records import MAIN, Episode, PlayerRef
 from sparring.environments.base import seats_by_player, seats_by_team
 from sparring.ops.statistics import student_margin, student_quantile, wilson_ends
 
-GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
+GROUP_SUM_FIELDS = ("return_groups", "win_groups")  # fields that are sums over groups
 TOLERANCE = 1e-9  # tolerance of equal numbers, relative or absolute
 
 
@@ -113,11 +113,11 @@ class Results:
         if self.exact != other.exact:
             return self if self.exact else other
         is_unknown = self.squares is None or other.squares is None
-        wins = returns = None
+        win_groups = return_groups = None
         if self.win_groups or other.win_groups:
-            wins = self.sums_of_wins().plus(other.sums_of_wins())
+            win_groups = self.sums_of_wins().plus(other.sums_of_wins())
         if (self.return_groups or other.return_groups) and not is_unknown:
-            returns = self.sums_of_returns().plus(other.sums_of_returns())
+            return_groups = self.sums_of_returns().plus(other.sums_of_returns())
         return Results(
             games=self.games + other.games,
             wins=self.wins + other.wins,
@@ -126,12 +126,12 @@ class Results:
             returns=self.returns + other.returns,
             squares=None if is_unknown else (self.squares or 0.0) + (other.squares or 0.0),
             exact=self.exact,
-            return_groups=returns,
-            win_groups=wins,
+            return_groups=return_groups,
+            win_groups=win_groups,
         )
 
     def with_decay(self, decay: float) -> Results:
-        """Return the results with their weight one step later; exact results do not change.
+        """Return the results with their smaller weight one step later; exact ones do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).
@@ -225,7 +225,8 @@ class Results:
     def _num_independent(self, level: float) -> float:
         """Return the effective number of independent episodes for the win rate.
 
-        With n episodes in G groups, of win rate p, each episode w in {0, 1/2, 1} and each group W,
+        p is the win rate of n episodes in G groups, w in {0, 1/2, 1} the result of an episode, and
+        W the sum of w over a group of n_g episodes:
 
             design effect = [G / (G - 1) sum over groups of (W - p n_g)^2]
                             / [n / (n - 1) sum over episodes of (w - p)^2], at least 1
@@ -264,7 +265,7 @@ class Results:
             del record["squares"]
         if not self.exact:
             del record["exact"]
-        for name in GROUPED:
+        for name in GROUP_SUM_FIELDS:
             if record[name] is None:
                 del record[name]
         return record
@@ -277,12 +278,14 @@ class Results:
             TypeError, ValueError: the value has another form.
         """
         default = 0.0 if record.get("exact") else None
-        group_sums_by_name = {name: GroupSums(**record[name]) for name in GROUPED if name in record}
-        results = cls(**{"squares": default, **record, **group_sums_by_name})
+        sums_by_name = {
+            name: GroupSums(**record[name]) for name in GROUP_SUM_FIELDS if name in record
+        }
+        results = cls(**{"squares": default, **record, **sums_by_name})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
         numbers = [results.games, results.returns, squares, *counts]
-        for groups in group_sums_by_name.values():
+        for groups in sums_by_name.values():
             numbers += [groups.count, groups.sizes, groups.products, groups.squares]
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
             raise ValueError("a number is not finite")
@@ -292,13 +295,13 @@ class Results:
             raise ValueError("more games were decided than played")
         if any(
             min(group_sums.count, group_sums.sizes, group_sums.squares) < 0
-            for group_sums in group_sums_by_name.values()
+            for group_sums in sums_by_name.values()
         ):
             raise ValueError("a sum over groups is below 0")
         return results
 
 
-AS_PUBLISHED = {  # name in AlphaStar's pseudo-code -> weighting and power of ``weight``
+WEIGHTINGS = {  # name in AlphaStar's pseudo-code -> weighting, power
     "squared": ("hard", 2.0),
     "linear": ("hard", 1.0),
     "linear_capped": ("capped", 1.0),
@@ -306,7 +309,7 @@ AS_PUBLISHED = {  # name in AlphaStar's pseudo-code -> weighting and power of ``
 }
 
 
-def weight(rate: float, weighting: str, power: float) -> float:
+def opponent_weight(rate: float, weighting: str, power: float) -> float:
     """Return f(p), the weight of an opponent against which the win rate is p.
 
         f(p) = (1 - p)^power     "hard"
@@ -323,24 +326,24 @@ def weight(rate: float, weighting: str, power: float) -> float:
     return min(0.5, 1 - rate) if weighting == "capped" else float((1 - rate) ** power)
 
 
-def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
+def opponent_weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
     """Return the weight f of each rate; if all are 0, equal weights.
 
     Args:
         rates: win rates against each opponent.
-        weighting, power: see ``weight``.
+        weighting, power: see ``opponent_weight``.
     """
-    values = [weight(rate, weighting, power) for rate in rates]
+    values = [opponent_weight(rate, weighting, power) for rate in rates]
     return values if sum(values) > 0 else [1.0] * len(values)
 
 
 V = TypeVar("V")
 
-__all__ = ["Payoffs", "Results", "Row"]
+__all__ = ["Payoffs", "Results", "RowKey"]
 
 
-class Row(NamedTuple):
-    """The key of results in the payoff book."""
+class RowKey(NamedTuple):
+    """The key of a row of the payoff book."""
 
     environment: str  # the environment's label, as in metrics
     seat: int  # the first seat of the player's side
@@ -352,8 +355,8 @@ class Row(NamedTuple):
 class Payoffs:
     """The payoff book, an immutable value; ``Payoffs()`` is empty."""
 
-    rows: Mapping[Row, Results] = field(default_factory=dict)
-    _rows_of_pair: dict[tuple[PlayerRef, PlayerRef], list[Row]] = field(
+    rows: Mapping[RowKey, Results] = field(default_factory=dict)
+    _rows_of_pair: dict[tuple[PlayerRef, PlayerRef], list[RowKey]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )  # the rows of each pair, filled at the first call of ``results``
 
@@ -382,7 +385,7 @@ class Payoffs:
                 total += self.rows[row]
         return total
 
-    def after(
+    def with_episodes(
         self,
         episodes: Iterable[Episode],
         teams: Mapping[str, Sequence[int]] | None = None,
@@ -403,34 +406,34 @@ class Payoffs:
         rows = dict(self.rows)
         if decay:
             rows = {row: results.with_decay(decay) for row, results in rows.items()}
-        row_numbers: dict[Row, list[float]] = {}  # of the rows that change; lists are fast
+        row_numbers: dict[RowKey, list[float]] = {}  # rows that change, as lists for speed
         # by row and group: games, returns, decided games, wins
-        row_groups: dict[Row, dict[int, list[float]]] = {}
+        row_groups: dict[RowKey, dict[int, list[float]]] = {}
         for episode in episodes:
             teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, outcome, returns in _results(episode, tuple(teams_of_seats), by_policy):
+            for row, outcome, returns in _outcomes(episode, tuple(teams_of_seats), by_policy):
                 if row not in row_numbers:
-                    row_numbers[row] = _numbers(rows.get(row, Results()))
+                    row_numbers[row] = _to_numbers(rows.get(row, Results()))
                     row_groups[row] = {}
                 row_sums = row_numbers[row]
                 group_sums = row_groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
                 row_sums[0] += 1
                 group_sums[0] += 1
                 if outcome is not None:
-                    row_sums[2 - outcome] += 1
+                    row_sums[2 - outcome] += 1  # index 1, 2, 3: wins, draws, losses
                     group_sums[2] += 1
                     group_sums[3] += (1 + outcome) / 2
                 row_sums[4] += returns
                 group_sums[1] += returns
                 row_sums[5] += returns * returns
         for row, numbers in row_numbers.items():
-            earlier = rows.get(row, Results())
-            if not earlier.exact:
+            earlier_results = rows.get(row, Results())
+            if not earlier_results.exact:
                 groups = list(row_groups[row].values())
-                rows[row] = _add_groups(_results_of(numbers), earlier, groups)
+                rows[row] = _add_groups(_from_numbers(numbers), earlier_results, groups)
         return Payoffs(rows)
 
-    def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
+    def with_exact(self, exact: Mapping[RowKey, Results]) -> Payoffs:
         """Return the book with these rows replaced by exact results."""
         return Payoffs({**self.rows, **exact})
 
@@ -461,7 +464,7 @@ class Payoffs:
         Raises:
             CheckpointError: the value has another form.
         """
-        rows: dict[Row, Results] = {}
+        rows: dict[RowKey, Results] = {}
         try:
             for environment, entries in value.items():
                 for entry in entries:
@@ -469,7 +472,7 @@ class Payoffs:
                     seat = numbers.pop("seat")
                     player = PlayerRef.from_json(numbers.pop("player"))
                     opponent = PlayerRef.from_json(numbers.pop("opponent"))
-                    row = Row(environment, seat, player, opponent)
+                    row = RowKey(environment, seat, player, opponent)
                     rows[row] = Results.from_json(numbers)
         except (TypeError, KeyError, ValueError, AttributeError, ConfigError):
             raise CheckpointError(
@@ -479,13 +482,13 @@ class Payoffs:
         return cls(rows)
 
 
-def _numbers(results: Results) -> list[float]:
-    """Return the numbers that ``Payoffs.after`` adds to, in its order."""
+def _to_numbers(results: Results) -> list[float]:
+    """Return the numbers that ``Payoffs.with_episodes`` adds to, in its order."""
     squares = math.nan if results.squares is None else results.squares
     return [results.games, results.wins, results.draws, results.losses, results.returns, squares]
 
 
-def _results_of(numbers: Sequence[float]) -> Results:
+def _from_numbers(numbers: Sequence[float]) -> Results:
     games, wins, draws, losses, returns, squares = numbers
     return Results(
         games=games,
@@ -507,13 +510,13 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
     """
     if earlier.win_groups is None and all(group[0] == 1 for group in groups):
         return results
-    returns = GroupSums(
+    return_groups = GroupSums(
         count=len(groups),
         sizes=sum(size * size for size, _, _, _ in groups),
         products=math.fsum(size * returns_sum for size, returns_sum, _, _ in groups),
         squares=math.fsum(returns_sum * returns_sum for _, returns_sum, _, _ in groups),
     )
-    wins = GroupSums(
+    win_groups = GroupSums(
         count=sum(num_decided > 0 for _, _, num_decided, _ in groups),
         sizes=sum(num_decided * num_decided for _, _, num_decided, _ in groups),
         products=sum(num_decided * wins_sum for _, _, num_decided, wins_sum in groups),
@@ -522,19 +525,19 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
     has_squares = results.squares is not None
     return replace(
         results,
-        return_groups=earlier.sums_of_returns().plus(returns) if has_squares else None,
-        win_groups=earlier.sums_of_wins().plus(wins),
+        return_groups=earlier.sums_of_returns().plus(return_groups) if has_squares else None,
+        win_groups=earlier.sums_of_wins().plus(win_groups),
     )
 
 
-def _results(
+def _outcomes(
     episode: Episode, teams: tuple[int, ...], by_policy: bool
-) -> Iterator[tuple[Row, int | None, float]]:
+) -> Iterator[tuple[RowKey, int | None, float]]:
     """Yield each ordered pair's row, outcome (1, 0, -1; None in one team), and return."""
     if episode.cut:
         return
     sides, returns = seats_by_team(teams), episode.returns
-    pairs = pair_rows(episode.game, episode.players, teams, by_policy)
+    pairs = pair_row_keys(episode.game, episode.players, teams, by_policy)
     if len(sides) == 1:
         for row, seat, _ in pairs:
             yield row, None, returns[seat]
@@ -551,9 +554,9 @@ def _results(
 
 
 @lru_cache(maxsize=4096)
-def pair_rows(
+def pair_row_keys(
     game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], by_policy: bool
-) -> tuple[tuple[Row, int, int], ...]:
+) -> tuple[tuple[RowKey, int, int], ...]:
     """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
     If all seats are one team, each seat counts as a side.
@@ -562,12 +565,12 @@ def pair_rows(
         game: the environment's label.
         players: the player of each seat.
         teams: the team of each seat.
-        by_policy: as for ``Payoffs.after``.
+        by_policy: as for ``Payoffs.with_episodes``.
     """
     keyed_players = players if by_policy else tuple(player.for_policy(MAIN) for player in players)
     sides = seats_by_player(teams)
     return tuple(
-        (Row(game, sides[side][0], player, opponent), side, other_side)
+        (RowKey(game, sides[side][0], player, opponent), side, other_side)
         for side, other_side in permutations(range(len(sides)), 2)
         for player in dict.fromkeys(keyed_players[seat] for seat in sides[side])
         for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other_side])

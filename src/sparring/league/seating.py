@@ -19,7 +19,7 @@ from sparring.methods.selection.curricula.base import Arm, ArmBook
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 
-ROTATION = (5**0.5 - 1) / 2  # share of a full turn of the circle of learners per step
+ROTATION = (5**0.5 - 1) / 2  # turn of the circle of ``learner_of_state`` per step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,9 +69,9 @@ def learner_of_state(
 
 def make_arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
     """Return the arms of a curriculum: the trained games, each with its fixed initial states."""
-    trained = [(game.name, weight) for game, weight in games if weight]
-    start_numbers = range(starts) if starts else (None,)
-    return tuple(Arm(name, start, weight) for name, weight in trained for start in start_numbers)
+    pairs = [(game.name, weight) for game, weight in games if weight]
+    state_numbers = range(starts) if starts else (None,)
+    return tuple(Arm(name, start, weight) for name, weight in pairs for start in state_numbers)
 
 
 def max_turns_at(rollout: RolloutConfig, progress: float) -> int | None:
@@ -115,7 +115,7 @@ def step_specs(
         payoffs: the payoff book; None: an empty book.
         bots: names of the run's bots.
         seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
-        mixtures: the bots that are mixtures, from which each episode draws a player.
+        mixtures: the bots that are mixtures, by name; each episode draws a player from them.
         learners: the league's learners; (): one learner, or one per role.
         tags: tag of each learner, by its name.
         only_policy: the only learner that learns now; empty: all learners learn.
@@ -129,33 +129,33 @@ def step_specs(
     num_groups = rollout.games_per_step // rollout.group_size
     game_of_name = {game.name: game for game, _ in games}
     book = book or ArmBook(make_arms(games, rollout.starts))
-    choose = curriculum or bind("selection.curricula", "by_weight")
-    arm_numbers = choose(book.request(num_groups, step, stream), progress=progress)
+    bound_curriculum = curriculum or bind("selection.curricula", "by_weight")
+    arm_numbers = bound_curriculum(book.request(num_groups, step, stream), progress=progress)
     max_turns = max_turns_at(rollout, progress)
     # group id and seating of each arm with a fixed initial state
     seating_of_arm: dict[str, tuple[int, Seating]] = {}
-    common: dict[str, Any] = {
+    shared_fields: dict[str, Any] = {
         "members": refs(members),
         "payoffs": payoffs or Payoffs(),
         "bots": tuple(bots),
         "step": step,
         "tags": dict(tags or {}) if learners else {},
     }
-    requests = {
-        game.name: _request(game, seats(game) if seats is not None else (), **common)
+    request_makers = {
+        game.name: _request_maker(game, seats(game) if seats is not None else (), **shared_fields)
         for game, weight in games
         if weight
     }
-    specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
+    specs, default_learner = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in arm_numbers.tolist()):
         group_stream, game = stream.child(group), game_of_name[arm.game]
         state_number = (step * (rollout.refills + 1) + refill) * num_groups + group
         group_id, seating = seating_of_arm.get(arm.name, (state_number, None))
         if seating is None:
-            learner = single
+            learner = default_learner
             if learners:
                 learner = learner_of_state(learners, step, group, num_groups, only_policy)
-            request = requests[arm.game](
+            request = request_makers[arm.game](
                 number=state_number, stream=group_stream.child("seats"), learner=learner.player
             )
             seating = learner.matchmaker(request, progress=progress)
@@ -163,17 +163,17 @@ def step_specs(
         if arm.start is not None:
             seating_of_arm[arm.name] = group_id, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
-        for member in range(rollout.group_size):
-            episode_stream = group_stream.child(member)
+        for index_in_group in range(rollout.group_size):
+            episode_stream = group_stream.child(index_in_group)
             specs.append(
                 EpisodeSpec(
                     game=game,
-                    episode_id=state_number * rollout.group_size + member,
+                    episode_id=state_number * rollout.group_size + index_in_group,
                     group_id=group_id,
                     deal=deal,
                     stream=episode_stream,
                     seats=_draw_players(
-                        seating, mixtures_by_seat, game, episode_stream, common["members"]
+                        seating, mixtures_by_seat, game, episode_stream, shared_fields["members"]
                     ),
                     trained=seating.trained,
                     max_turns=max_turns,
@@ -206,16 +206,18 @@ def _draw_players(
 ) -> Sequence[Any]:
     if not mixtures_by_seat:
         return seating.seats
-    first = first_seats(teams_of(game))
+    first_seat_of = first_seats(teams_of(game))
     return tuple(
-        mixtures_by_seat[seat].mixture_of_seat(game, seat).draw(stream, first[seat], members)
+        mixtures_by_seat[seat]
+        .mixture_of_seat(game, seat)
+        .draw(stream, first_seat_of[seat], members)
         if seat in mixtures_by_seat
         else player
         for seat, player in enumerate(seating.players)
     )
 
 
-def _request(
+def _request_maker(
     game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
 ) -> Callable[..., MatchRequest]:
     return partial(

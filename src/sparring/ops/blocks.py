@@ -38,12 +38,12 @@ def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArr
 
 def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatArray, FloatArray]:
     """Return each group's two largest values, [G] each; the value of a single row counts twice."""
-    best, second = np.zeros(num_groups), np.zeros(num_groups)
+    best, second_best = np.zeros(num_groups), np.zeros(num_groups)
     for rows in rows_by_size(ids, num_groups):
         size, groups = rows.shape[1], ids[rows[:, 0]]
         largest_last = np.partition(values[rows], max(size - 2, 0), axis=1)
-        best[groups], second[groups] = largest_last[:, -1], largest_last[:, max(size - 2, 0)]
-    return best, second
+        best[groups], second_best[groups] = largest_last[:, -1], largest_last[:, max(size - 2, 0)]
+    return best, second_best
 
 
 def differs_from_previous(ordered: FloatArray) -> BoolArray:
@@ -84,10 +84,10 @@ def distinct_rows(flags: BoolArray) -> tuple[IntArray, IntArray]:
     """
     if flags.shape[1] <= 62:
         codes = flags @ (np.int64(1) << np.arange(flags.shape[1], dtype=np.int64))
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        _, first_rows, inverse = np.unique(codes, return_index=True, return_inverse=True)
     else:
-        _, first, inverse = np.unique(flags, axis=0, return_index=True, return_inverse=True)
-    return first.astype(np.int64), inverse.astype(np.int64).reshape(-1)
+        _, first_rows, inverse = np.unique(flags, axis=0, return_index=True, return_inverse=True)
+    return first_rows.astype(np.int64), inverse.astype(np.int64).reshape(-1)
 
 
 def shares_of_value(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:

@@ -6,8 +6,8 @@ vector of fixed size, which is then divided by its length:
 
     x[h(f)] += sign(f) for every f;   x / |x|
 
-Features are its words, pairs of neighbouring words, and runs of three letters of a word with its
-ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
+The features of a text are its words, pairs of neighbouring words, and runs of three letters of a
+word with its ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
 
 k-means is seeded. Initial centres are drawn as in k-means++: the next centre is a point, with
 probability in proportion to its weight times its squared distance from the nearest centre (Arthur
@@ -137,21 +137,21 @@ def k_means(
         starts: number of runs, each from different initial centres.
         steps: largest number of steps of a run.
     """
-    distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
+    sites, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
-    fits = [
-        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(run_index)), steps)
+    runs = [
+        _descend(sites, mass, _draw_centres(sites, mass, k, stream.child(run_index)), steps)
         for run_index in range(starts)
     ]
-    best = min(fits, key=lambda fit: fit.inertia)
-    total = np.bincount(best.cluster_of, weights=mass, minlength=len(best.centres))
-    order = np.lexsort((*best.centres.T[::-1], -total))
+    best_run = min(runs, key=lambda fit: fit.inertia)
+    masses = np.bincount(best_run.cluster_of, weights=mass, minlength=len(best_run.centres))
+    order = np.lexsort((*best_run.centres.T[::-1], -masses))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return Clusters(
-        centres=best.centres[order],
-        cluster_of=rank[best.cluster_of][distinct_of.reshape(-1)],
-        inertia=best.inertia,
+        centres=best_run.centres[order],
+        cluster_of=rank[best_run.cluster_of][distinct_of.reshape(-1)],
+        inertia=best_run.inertia,
     )
 
 
@@ -183,7 +183,7 @@ def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps
 
 
 def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:
-    """Return an order of centres in which those paired with earlier centres come first, [k].
+    """Return an order of centres: first the centres that are paired with earlier ones, [k].
 
     The pairs have the smallest sum of squared distances. Centres without a partner come last;
     earlier centres without a partner are ignored.
@@ -194,6 +194,6 @@ def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:
     """
     rows, columns = linear_sum_assignment(squared_distances(earlier, centres))
     pairs = sorted(zip(rows.tolist(), columns.tolist(), strict=True))
-    matched = [int(centre) for _, centre in pairs]
-    unmatched = [centre for centre in range(len(centres)) if centre not in matched]
-    return np.array([*matched, *unmatched], dtype=np.int64)
+    paired_centres = [int(centre) for _, centre in pairs]
+    other_centres = [centre for centre in range(len(centres)) if centre not in paired_centres]
+    return np.array([*paired_centres, *other_centres], dtype=np.int64)

@@ -19,15 +19,15 @@ def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
     Returns:
         ids int64 [N] in 0..G-1, and G.
     """
-    ids, num_groups = _dense(columns[0])
+    ids, num_groups = _dense_ids(columns[0])
     for column in columns[1:]:
-        column_ids, num_values = _dense(column)
+        column_ids, num_values = _dense_ids(column)
         if num_values > 1:  # a constant column splits no group
-            ids, num_groups = _dense(ids * num_values + column_ids)
+            ids, num_groups = _dense_ids(ids * num_values + column_ids)
     return ids, num_groups
 
 
-def _dense(column: IntArray) -> tuple[IntArray, int]:
+def _dense_ids(column: IntArray) -> tuple[IntArray, int]:
     if not len(column):
         return column.astype(np.int64), 0
     low, high = int(column.min()), int(column.max())
@@ -37,8 +37,8 @@ def _dense(column: IntArray) -> tuple[IntArray, int]:
         is_used = np.zeros(high - low + 1, dtype=bool)
         is_used[column - low] = True
         return (np.cumsum(is_used) - 1)[column - low], int(is_used.sum())
-    unique, inverse = np.unique(column, return_inverse=True)
-    return inverse.astype(np.int64).reshape(-1), len(unique)
+    unique_values, inverse = np.unique(column, return_inverse=True)
+    return inverse.astype(np.int64).reshape(-1), len(unique_values)
 
 
 def group_counts(ids: IntArray, num_groups: int) -> IntArray:

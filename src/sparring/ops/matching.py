@@ -50,14 +50,12 @@ def similarity_of(call: ToolCall, reference: ToolCall) -> float:
     """
     if call.name.casefold() != reference.name.casefold():
         return 0.0
-    parameters, expected = call.parameters, reference.parameters
-    num_shared, num_names = (
-        len(parameters.keys() & expected.keys()),
-        len(parameters.keys() | expected.keys()),
-    )
-    num_equal = sum(parameters.get(name) == value for name, value in expected.items())
+    parameters, reference_values = call.parameters, reference.parameters
+    num_shared = len(parameters.keys() & reference_values.keys())
+    num_names = len(parameters.keys() | reference_values.keys())
+    num_equal = sum(parameters.get(name) == value for name, value in reference_values.items())
     return (1.0 + (num_shared / num_names if num_names else 1.0) + num_equal) / (
-        2.0 + len(expected)
+        2.0 + len(reference_values)
     )
 
 
@@ -69,22 +67,22 @@ def similarities(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> F
 
 def _from_json(text: str) -> tuple[ToolCall, ...]:
     try:
-        parsed = json.loads(text)
+        data = json.loads(text)
     except _PARSE_ERRORS:
         return ()
-    items = parsed if isinstance(parsed, list) else [parsed]
+    items = data if isinstance(data, list) else [data]
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return ()
     return tuple(
-        ToolCall(item["name"], _arguments(item.get("arguments", item.get("parameters"))))
+        ToolCall(item["name"], _read_arguments(item.get("arguments", item.get("parameters"))))
         for item in items
     )
 
 
-def _arguments(arguments: Any) -> Mapping[str, str]:
+def _read_arguments(arguments: Any) -> Mapping[str, str]:
     """Return the parameters of a call in JSON; they may also be JSON in a string."""
     if isinstance(arguments, str):
-        arguments = _read(arguments, json.loads, arguments)
+        arguments = _try_read(arguments, json.loads, arguments)
     if isinstance(arguments, dict):
         return {name: _to_json(value) for name, value in arguments.items()}
     values = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
@@ -99,10 +97,10 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
         if not isinstance(node, ast.Call):
             return ()
         parameters = {
-            str(index): _value(ast.unparse(value)) for index, value in enumerate(node.args, 1)
+            str(index): _as_json(ast.unparse(value)) for index, value in enumerate(node.args, 1)
         }
         parameters |= {
-            keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
+            keyword.arg or "**": _as_json(ast.unparse(keyword.value)) for keyword in node.keywords
         }
         return (ToolCall(ast.unparse(node.func), parameters),)
     except _PARSE_ERRORS:
@@ -111,18 +109,15 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
 
 def _from_words(text: str) -> tuple[ToolCall, ...]:
     words = [word for word in _SEPARATORS.split(text) if word]
-    return (
-        (ToolCall(words[0], {str(index): _value(word) for index, word in enumerate(words[1:], 1)}),)
-        if words
-        else ()
-    )
+    parameters = {str(index): _as_json(word) for index, word in enumerate(words[1:], 1)}
+    return (ToolCall(words[0], parameters),) if words else ()
 
 
-def _value(text: str) -> str:
-    return _to_json(_read(text, json.loads, _read(text, ast.literal_eval, text)))
+def _as_json(text: str) -> str:
+    return _to_json(_try_read(text, json.loads, _try_read(text, ast.literal_eval, text)))
 
 
-def _read(text: str, reader: Callable[[str], Any], default: Any) -> Any:
+def _try_read(text: str, reader: Callable[[str], Any], default: Any) -> Any:
     try:
         return reader(text)
     except _PARSE_ERRORS:

@@ -58,20 +58,20 @@ def nonnegative_least_squares(matrix: FloatArray, target: FloatArray) -> FloatAr
     for _ in range(10 * size + 1):
         slopes = matrix.T @ (target - matrix @ solution)
         slopes[is_used | is_excluded] = -np.inf
-        best = int(slopes.argmax()) if size else 0
-        if not size or slopes[best] <= ENTRY_TOLERANCE:
+        best_column = int(slopes.argmax()) if size else 0
+        if not size or slopes[best_column] <= ENTRY_TOLERANCE:
             return solution
-        is_used[best] = True
+        is_used[best_column] = True
         trial = _solve(matrix, target, is_used, single_row)
-        if trial[best] <= 0.0:  # by rounding: the column depends on the used columns
-            is_used[best], is_excluded[best] = False, True
+        if trial[best_column] <= 0.0:  # by rounding: the column depends on the used columns
+            is_used[best_column], is_excluded[best_column] = False, True
             continue
         is_excluded[:] = False
         while trial[is_used].min() <= 0.0:
-            falling = np.flatnonzero(is_used & (trial <= 0.0))
-            shares = solution[falling] / np.maximum(solution[falling] - trial[falling], 1e-300)
+            columns = np.flatnonzero(is_used & (trial <= 0.0))
+            shares = solution[columns] / np.maximum(solution[columns] - trial[columns], 1e-300)
             solution = solution + shares.min() * (trial - solution)
-            is_used[falling[shares == shares.min()]] = False
+            is_used[columns[shares == shares.min()]] = False
             solution[~is_used] = 0.0
             if not is_used.any():
                 break
@@ -88,18 +88,16 @@ def _solve(
     A column with a single entry solves its row exactly, so the large solve omits both.
     """
     solution = np.zeros(matrix.shape[1])
-    single, full = (
-        np.flatnonzero(is_used & (single_row >= 0)),
-        np.flatnonzero(is_used & (single_row < 0)),
-    )
+    singles = np.flatnonzero(is_used & (single_row >= 0))
+    others = np.flatnonzero(is_used & (single_row < 0))
     rows = np.ones(len(target), dtype=bool)
-    rows[single_row[single]] = False
-    if len(full) and rows.any():
-        block, tolerance = matrix[np.ix_(rows, full)], DEPENDENCE_TOLERANCE
-        solution[full] = lstsq(block, target[rows], cond=tolerance, lapack_driver="gelsy")[0]
-    single_rows = single_row[single]
-    remainder = target[single_rows] - matrix[np.ix_(single_rows, full)] @ solution[full]
-    solution[single] = remainder / matrix[single_rows, single]
+    rows[single_row[singles]] = False
+    if len(others) and rows.any():
+        block, tolerance = matrix[np.ix_(rows, others)], DEPENDENCE_TOLERANCE
+        solution[others] = lstsq(block, target[rows], cond=tolerance, lapack_driver="gelsy")[0]
+    single_rows = single_row[singles]
+    remainder = target[single_rows] - matrix[np.ix_(single_rows, others)] @ solution[others]
+    solution[singles] = remainder / matrix[single_rows, singles]
     return solution
 
 
@@ -114,13 +112,13 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     Raises:
         ArithmeticError: the linear program was not solved.
     """
-    (scaled,), (middle,), scale = in_range((matrix,))
+    (scaled_matrix,), (middle,), scale = in_range((matrix,))
     rows, columns = matrix.shape
     if scale == 0.0:
         return np.full(rows, 1.0 / rows), float(middle)
     program = linprog(
         np.append(np.zeros(rows), -1.0),
-        A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
+        A_ub=np.hstack([-scaled_matrix.T, np.ones((columns, 1))]),
         b_ub=np.zeros(columns),
         A_eq=np.append(np.ones(rows), 0.0)[None],
         b_eq=[1.0],
@@ -131,7 +129,7 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
         raise ArithmeticError(f"The linear program was not solved: {program.message}")
     weights: FloatArray = np.maximum(program.x[:-1], 0.0)
     strategy = weights / weights.sum()
-    return strategy, float(middle + scale * (strategy @ scaled).min())
+    return strategy, float(middle + scale * (strategy @ scaled_matrix).min())
 
 
 MIN_GAIN = 1e-12  # smaller gains of a deviation count as 0, of payoffs in [-1, 1]
@@ -149,8 +147,8 @@ def max_gini_equilibrium(payoffs: Sequence[FloatArray], *, recommended: bool) ->
     shape = tables[0].shape
     gains = np.array(list(_gains(tables, recommended=recommended))).reshape(-1, tables[0].size)
     sizes = np.abs(gains).max(axis=1, initial=0.0)
-    scaled = gains[sizes > MIN_GAIN] / sizes[sizes > MIN_GAIN, None]
-    cone = np.hstack([scaled.T, -np.eye(scaled.shape[1])])
+    scaled_gains = gains[sizes > MIN_GAIN] / sizes[sizes > MIN_GAIN, None]
+    cone = np.hstack([scaled_gains.T, -np.eye(scaled_gains.shape[1])])
     weights = np.ones(len(cone)) - cone @ nonnegative_least_squares(cone, np.ones(len(cone)))
     positive_weights = np.maximum(weights, 0.0).reshape(shape)
     equilibrium: FloatArray = positive_weights / positive_weights.sum()
@@ -168,12 +166,12 @@ def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[Float
                 continue
             for recommendation in range(size):
                 if recommendation != alternative:
-                    masked = np.zeros_like(gain)
+                    masked_gain = np.zeros_like(gain)
                     cells = tuple(
                         recommendation if s == side else slice(None) for s in range(gain.ndim)
                     )
-                    masked[cells] = gain[cells]
-                    yield masked
+                    masked_gain[cells] = gain[cells]
+                    yield masked_gain
 
 
 MIN_PLAYED_WEIGHT = 1e-7  # weight above which an optimal strategy may play a row
@@ -194,15 +192,15 @@ def max_entropy_strategy(matrix: FloatArray) -> FloatArray:
     Raises:
         ArithmeticError: a linear program was not solved, or the search did not converge.
     """
-    (scaled,), _, half = in_range((matrix,))
-    if half == 0.0:
+    (scaled_matrix,), _, half_range = in_range((matrix,))
+    if half_range == 0.0:
         return np.full(len(matrix), 1.0 / len(matrix))
-    value = maximin(scaled)[1]
-    interior_strategy = _interior_optimum(scaled, value)
+    value = maximin(scaled_matrix)[1]
+    interior_strategy = _interior_optimum(scaled_matrix, value)
     rows = np.flatnonzero(interior_strategy > MIN_PLAYED_WEIGHT)
-    is_tight = interior_strategy @ scaled - value < TIGHT_TOLERANCE
+    is_tight = interior_strategy @ scaled_matrix - value < TIGHT_TOLERANCE
     strategy = np.zeros(len(matrix))
-    strategy[rows] = _maximise(scaled[rows] - value, is_tight)
+    strategy[rows] = _maximise(scaled_matrix[rows] - value, is_tight)
     return strategy
 
 
@@ -232,7 +230,7 @@ def _maximise(payoffs: FloatArray, is_tight: BoolArray) -> FloatArray:
 
     Args:
         payoffs: minus the value, [rows, columns].
-        tight: whether a column must earn exactly 0, [columns].
+        is_tight: whether a column must earn exactly 0, [columns].
     """
     vectors, sizes, _ = np.linalg.svd(payoffs[:, is_tight], full_matrices=False)
     # a strategy that earns 0 in these columns earns 0 in all tight columns
@@ -266,9 +264,9 @@ def _step(payoffs: FloatArray, multipliers: FloatArray, is_tight: BoolArray) -> 
     """
     values = payoffs @ multipliers
     roots = np.exp((values - values.max()) / 2)
-    signed = np.hstack([payoffs[:, is_tight], -payoffs[:, is_tight], payoffs[:, ~is_tight]])
+    signed_payoffs = np.hstack([payoffs[:, is_tight], -payoffs[:, is_tight], payoffs[:, ~is_tight]])
     count = int(is_tight.sum())
-    solution = nonnegative_least_squares(roots[:, None] * signed, roots * (values - 1.0))
+    solution = nonnegative_least_squares(roots[:, None] * signed_payoffs, roots * (values - 1.0))
     target = np.zeros_like(multipliers)
     target[is_tight] = solution[:count] - solution[count : 2 * count]
     target[~is_tight] = solution[2 * count :]
@@ -283,5 +281,5 @@ def _step(payoffs: FloatArray, multipliers: FloatArray, is_tight: BoolArray) -> 
 
 
 def _log_sum(values: FloatArray) -> float:
-    largest = float(values.max())
-    return largest + float(np.log(np.exp(values - largest).sum()))
+    largest_value = float(values.max())
+    return largest_value + float(np.log(np.exp(values - largest_value).sum()))

@@ -4,8 +4,8 @@ A game in normal form is a table with one axis per side. A coalition of a cooper
 players is the bit mask of its members.
 
 ``stationary`` eliminates the states of a Markov chain one by one (Grassmann, Taksar and Heyman,
-1985). The method never subtracts, so it can use logarithms of rates. Rates that would round to 0
-thus still determine the probability of each closed set of states.
+1985). The method never subtracts, so it can use logarithms of rates. So even rates that would
+round to 0 determine the probability of each closed set of states.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def choice_payoffs(payoffs: FloatArray, strategies: Sequence[FloatArray], side: 
         strategies: a distribution over its choices, [m_s], for each side.
         side: number of the side.
     """
-    remaining = np.moveaxis(payoffs, side, 0)
+    remaining_payoffs = np.moveaxis(payoffs, side, 0)
     for other_side in reversed([s for s in range(len(strategies)) if s != side]):
-        remaining = remaining @ strategies[other_side]
-    return remaining
+        remaining_payoffs = remaining_payoffs @ strategies[other_side]
+    return remaining_payoffs
 
 
 def largest_size(arrays: Sequence[FloatArray]) -> float:
@@ -54,8 +54,8 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
     half_range = float(np.diff(extremes, axis=1).max()) / 2
     if half_range == 0.0:
         return tuple(np.zeros_like(table) for table in payoffs), middles, 0.0
-    shifted = (table - middle for table, middle in zip(payoffs, middles, strict=True))
-    return tuple(table / half_range for table in shifted), middles, half_range
+    shifted_payoffs = (table - middle for table, middle in zip(payoffs, middles, strict=True))
+    return tuple(table / half_range for table in shifted_payoffs), middles, half_range
 
 
 def softmax(values: FloatArray) -> FloatArray:
@@ -67,13 +67,13 @@ def softmax(values: FloatArray) -> FloatArray:
 
 def shares_above_zero(values: FloatArray) -> FloatArray:
     """Return weights in proportion to max(value, 0), [m]: regret matching; uniform if all are 0."""
-    above = np.maximum(values, 0.0)
-    total = above.sum()
-    weights: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
+    parts = np.maximum(values, 0.0)
+    total = parts.sum()
+    weights: FloatArray = parts / total if total > 0 else np.full(len(parts), 1.0 / len(parts))
     return weights
 
 
-def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
+def project_onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
     """Return the nearest distribution with all probabilities of at least ``minimum``, [m].
 
     Equation:
@@ -86,10 +86,10 @@ def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
     size, total = len(weights), float(weights.sum())
     if abs(total - 1.0) < 1e-12 and float(weights.min()) >= minimum:
         return weights / total  # the sum differs from 1 only by rounding
-    ordered = np.sort(weights)[::-1] - minimum
+    sorted_excess = np.sort(weights)[::-1] - minimum
     counts = np.arange(1, size + 1)
-    shifts = (np.cumsum(ordered) - (1.0 - size * minimum)) / counts
-    last_above = int(np.flatnonzero(ordered >= shifts)[-1])
+    shifts = (np.cumsum(sorted_excess) - (1.0 - size * minimum)) / counts
+    last_above = int(np.flatnonzero(sorted_excess >= shifts)[-1])
     distribution: FloatArray = np.maximum(weights - shifts[last_above], minimum)
     return distribution
 
@@ -103,11 +103,11 @@ def stationary(log_rates: FloatArray) -> FloatArray:
     """
     rates, num_states = log_rates.copy(), len(log_rates)
     np.fill_diagonal(rates, -np.inf)
-    for eliminated in range(num_states - 1, 0, -1):
-        rates[:eliminated, eliminated] -= np.logaddexp.reduce(rates[eliminated, :eliminated])
-        rates_through = rates[:eliminated, eliminated, None] + rates[None, eliminated, :eliminated]
-        rates[:eliminated, :eliminated] = np.logaddexp(
-            rates[:eliminated, :eliminated], rates_through
+    for last_state in range(num_states - 1, 0, -1):
+        rates[:last_state, last_state] -= np.logaddexp.reduce(rates[last_state, :last_state])
+        rates_through = rates[:last_state, last_state, None] + rates[None, last_state, :last_state]
+        rates[:last_state, :last_state] = np.logaddexp(
+            rates[:last_state, :last_state], rates_through
         )
     log_shares = np.zeros(num_states)
     for state in range(1, num_states):

@@ -95,7 +95,7 @@ class SeatForm:
         policy[1:][is_reached] = plan[1:][is_reached] / reach[is_reached]
         return policy
 
-    def normalised(self, weights: FloatArray) -> FloatArray:
+    def normalised_policy(self, weights: FloatArray) -> FloatArray:
         """Return the policy in proportion to weights, [S]; uniform in states with weights of 0.
 
         Args:
@@ -113,7 +113,7 @@ class SeatForm:
         """Return the values of sequences and of states, weighted by the others' reach.
 
         Args:
-            payoff: payoffs of the ends at each sequence, A y, [S].
+            payoffs: payoffs of the ends at each sequence, A y, [S].
             policy: policy of the seat, [S]; None: the best actions.
 
         Returns:
@@ -134,7 +134,7 @@ class SeatForm:
         """Return the first best action in every state, as a policy [S], and the game's value.
 
         Args:
-            payoff: payoffs of the ends at each sequence, A y, [S].
+            payoffs: payoffs of the ends at each sequence, A y, [S].
         """
         values, state_values = self.values(payoffs, None)
         is_best = (
@@ -164,7 +164,7 @@ def one_choice(num_choices: int) -> SeatForm:
     """Return the sequences of a seat that chooses once, without information.
 
     Args:
-        choices: number of choices.
+        num_choices: number of choices.
     """
     zero, width = np.zeros(1, dtype=np.int64), np.array([num_choices])
     return SeatForm(
@@ -192,10 +192,10 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     state, parent = tree.info_state[moves], tree.parent[moves]
     parent_sequences: IntArray = np.zeros(len(seats), dtype=np.int64)
     parent_sequences[state] = last[parent, seats[state]]
-    _, heads = np.unique(parent, return_index=True)  # a history has an edge per action
-    visits = (state[heads], last[parent[heads], 1 - seats[state[heads]]], chance[parent[heads]])
+    _, edges = np.unique(parent, return_index=True)  # a history has an edge per action
+    visits = (state[edges], last[parent[edges], 1 - seats[state[edges]]], chance[parent[edges]])
 
-    def form(seat: int) -> SeatForm:
+    def make_form(seat: int) -> SeatForm:
         states = np.flatnonzero(seats == seat)
         return SeatForm(
             states=states,
@@ -208,7 +208,7 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
         )
 
     return SequenceForm(
-        seats=(form(0), form(1)), last=last[tree.terminal], chance=chance[tree.terminal]
+        seats=(make_form(0), make_form(1)), last=last[tree.terminal], chance=chance[tree.terminal]
     )
 
 
@@ -243,10 +243,10 @@ def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tupl
     depth: IntArray = np.zeros(len(first), dtype=np.int64)
     parent = np.where(parent_sequence > 0, owner[parent_sequence - 1] if len(owner) else 0, -1)
     for _ in range(len(first)):
-        deeper = np.where(parent >= 0, depth[parent] + 1, 0)
-        if (deeper == depth).all():
+        next_depth = np.where(parent >= 0, depth[parent] + 1, 0)
+        if (next_depth == depth).all():
             break
-        depth = deeper
+        depth = next_depth
     levels = []
     for number in range(int(depth.max(initial=-1)) + 1):
         states = np.flatnonzero(depth == number)

@@ -43,13 +43,13 @@ def wilson_count(share: float, margin: float, level: float = 0.95) -> float:
     """Return the number n of observations at which Wilson's interval has a given half-width.
 
     Equation:
-        half^2 (1 + u)^2 = share (1 - share) u + u^2 / 4,   u = z^2 / n
+        margin^2 (1 + u)^2 = share (1 - share) u + u^2 / 4,   u = z^2 / n
 
-    n may be fractional; if large, it grows with 1 / half^2.
+    n may be fractional. A large n grows with 1 / margin^2.
 
     Args:
         share: expected share of the observations.
-        half: half of the interval's width, in (0, 1/2).
+        margin: half of the interval's width, in (0, 1/2).
         level: coverage.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
@@ -139,11 +139,11 @@ def clustered_share_interval(
     if count < 2:
         return Interval(mean=share, low=0.0, high=1.0, count=int(total), level=level)
     error = _clustered_error(successes, sizes, share)
-    effective = min(share * (1 - share) / error**2, total) if error > 0 else total
+    number = min(share * (1 - share) / error**2, total) if error > 0 else total
     if share in (0.0, 1.0):
-        effective = float(count)
+        number = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = wilson_ends(share, effective * (z / student_quantile(count - 1, level)) ** 2, level)
+    low, high = wilson_ends(share, number * (z / student_quantile(count - 1, level)) ** 2, level)
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)
 
 
@@ -159,13 +159,13 @@ def jackknife_interval(
     """Return the jackknife interval of a smooth statistic of n independent observations.
 
     Equation (Efron and Stein, 1981):
-        standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2
+        standard error^2 = (n - 1) / n * sum over k of (partial[k] - mean of partial)^2
 
     with Student's t of n - 1 degrees of freedom.
 
     Args:
         estimate: the statistic of all observations.
-        left_out: the statistic without the k-th observation, for each k, [n].
+        partial_estimates: the statistic without the k-th observation, for each k, [n].
         more_error: standard error that the jackknife may miss, for example if a U-statistic is
             nearly degenerate; its square is added.
         level: coverage.

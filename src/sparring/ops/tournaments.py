@@ -37,8 +37,8 @@ def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
     ranks = np.zeros(len(keys))
     order = sorted(range(len(keys)), key=lambda player: keys[player], reverse=True)
     num_better = 0
-    for _, tied in itertools.groupby(order, key=lambda player: keys[player]):
-        players = list(tied)
+    for _, tied_players in itertools.groupby(order, key=lambda player: keys[player]):
+        players = list(tied_players)
         ranks[players] = num_better + (len(players) - 1) / 2
         num_better += len(players)
     return ranks
@@ -106,13 +106,11 @@ def _swiss_pairs(
     if first_round:
         half = len(players_by_points) // 2
         return list(zip(players_by_points[:half], players_by_points[half:], strict=True))
-    unpaired, pairs = list(players_by_points), []
-    while unpaired:
-        player = unpaired.pop(0)
-        opponent = next(
-            (other for other in unpaired if other not in opponents[player]), unpaired[0]
-        )
-        unpaired.remove(opponent)
+    players, pairs = list(players_by_points), []
+    while players:
+        player = players.pop(0)
+        opponent = next((other for other in players if other not in opponents[player]), players[0])
+        players.remove(opponent)
         pairs.append((player, opponent))
     return pairs
 
@@ -176,24 +174,24 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
     """
     bracket = _KnockOut(scores)
     seed_of = {int(player): seed for seed, player in enumerate(bracket.seeds)}
-    upper, lower, round_index = [int(player) for player in bracket.seeds], list[int](), 0
-    while len(upper) + len(lower) > 1:
-        if len(upper) == len(lower) == 1:
-            _, loser = bracket.play(upper[0], lower[0])
+    upper_pool, lower_pool, round_index = [int(player) for player in bracket.seeds], list[int](), 0
+    while len(upper_pool) + len(lower_pool) > 1:
+        if len(upper_pool) == len(lower_pool) == 1:
+            _, loser = bracket.play(upper_pool[0], lower_pool[0])
             bracket.exit_rounds[loser] = round_index
             break
-        upper, losers = _pool(bracket, upper)
-        lower, eliminated = _pool(bracket, lower)
-        for loser in eliminated:
+        upper_pool, losers = _play_pool(bracket, upper_pool)
+        lower_pool, eliminated_players = _play_pool(bracket, lower_pool)
+        for loser in eliminated_players:
             bracket.exit_rounds[loser] = round_index
-        upper.sort(key=seed_of.__getitem__)
-        lower = sorted([*lower, *losers], key=seed_of.__getitem__)
+        upper_pool.sort(key=seed_of.__getitem__)
+        lower_pool = sorted([*lower_pool, *losers], key=seed_of.__getitem__)
         round_index += 1
     return bracket.ranks()
 
 
-def _pool(bracket: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
-    """Play one round of a pool sorted by seed; return those that stay, and the losers."""
+def _play_pool(bracket: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
+    """Play one round of a pool sorted by seed; return the players that stay, and the losers."""
     byes = players[: len(players) % 2]
     playing = players[len(byes) :]
     half = len(playing) // 2

@@ -15,7 +15,7 @@ from sparring.play.players.demonstrator import demonstrator
 from sparring.play.spec import EpisodeSpec
 
 DEFAULT = "full"  # fits any environment, so it is not checked
-MAX_MOMENTS = 50  # largest number of moments of the trial episode
+MAX_MOMENTS = 50  # largest number of moments of the random episode
 
 
 @runtime_checkable

@@ -158,13 +158,13 @@ class Draft:
 def past_exchanges(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, str], ...]:
     """Return the earlier prompts and replies of a decision's seat in its conversation."""
     exchanges: list[tuple[str, str]] = []
-    for earlier in drafts:
-        if earlier.seat == draft.seat and earlier.observation.fresh:
+    for earlier_draft in drafts:
+        if earlier_draft.seat == draft.seat and earlier_draft.observation.fresh:
             exchanges = []
-        if earlier is draft:
+        if earlier_draft is draft:
             break
-        if earlier.seat == draft.seat:
-            exchanges.append((earlier.prompt, earlier.reply.text))
+        if earlier_draft.seat == draft.seat:
+            exchanges.append((earlier_draft.prompt, earlier_draft.reply.text))
     return tuple(exchanges)
 
 
@@ -225,18 +225,18 @@ def finished_turns(
 
     The game reward of a turn is the change of its seat's payoff up to the seat's next turn.
     """
-    upcoming = list(returns)
+    next_returns = list(returns)
     turns: list[Turn] = []
     for draft in reversed(drafts):
         seat = draft.seat
-        rewards = {"game": upcoming[seat] - draft.returns[seat]}
+        rewards = {"game": next_returns[seat] - draft.returns[seat]}
         if draft.penalty:
             rewards |= draft.penalty_rewards
-        upcoming[seat] = draft.returns[seat]
+        next_returns[seat] = draft.returns[seat]
         turn = draft.to_turn(names[seat], rewards)
         if draft.unplayed:
-            unplayed = tuple(d.to_turn(names[seat], d.penalty_rewards) for d in draft.unplayed)
-            turn = turn._replace(candidates=unplayed)
+            others = [other.to_turn(names[seat], other.penalty_rewards) for other in draft.unplayed]
+            turn = turn._replace(candidates=tuple(others))
         turns.append(turn)
     return tuple(reversed(turns))
 
@@ -304,7 +304,7 @@ def committed_candidate(
     return best[0] if commit == "best" else best[stream.integer(1, len(best))]
 
 
-def correction(
+def notice_of_illegal(
     environment: Environment, play: Play, draft: Draft, replacement: str | None = None
 ) -> str:
     """Return the notice for a seat after an illegal reply.
@@ -402,7 +402,7 @@ class CheckedPlay:
         """Payoffs so far of all seats."""
         return payoffs(self._game, self._play.returns)
 
-    def action(self, action: Any) -> str | None:
+    def check_action(self, action: Any) -> str | None:
         """Return the action that the environment has read in a reply."""
         if not (action is None or isinstance(action, str)):
             raise self._error(f"read() returned {quoted(action)}; return a text, or None")
@@ -451,7 +451,7 @@ class EpisodeInPlay:
         "_drafts",
         "_forfeit",
         "_ledgers",
-        "_limit",
+        "_max_actions",
         "_moment",
         "_moment_actions",
         "_needs_exact_action",
@@ -496,7 +496,7 @@ class EpisodeInPlay:
         self._drafts: list[Draft] = []
         self.due_drafts: list[Draft] = []  # of this moment
         self._moment = self._num_played = 0
-        self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
+        self._max_actions = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
         self._retrying_seats: tuple[int, ...] = ()  # seats that try again
         self._moment_actions: dict[int, str] = {}  # actions of this moment, by seat
         self._num_illegal: dict[int, int] = {}  # illegal replies of this moment, by seat
@@ -581,9 +581,9 @@ class EpisodeInPlay:
             index += draft.num_replies
             if draft.num_replies > 1 and draft.event != "unsent":
                 draft.unplayed = [draft.draft_of_candidate(n) for n in range(1, draft.num_replies)]
-                for unplayed in draft.unplayed:
-                    reply_index = index - draft.num_replies + unplayed.candidate
-                    self._read(unplayed, replies[reply_index])
+                for other in draft.unplayed:
+                    reply_index = index - draft.num_replies + other.candidate
+                    self._read(other, replies[reply_index])
 
     def candidates(self) -> Episode | None:
         """Return an episode of the candidates that must be judged; None without candidates."""
@@ -614,20 +614,20 @@ class EpisodeInPlay:
             iterator = iter(scores)
             self.due_drafts = [self._commit_best(draft, iterator) for draft in self.due_drafts]
         offenders: list[Draft] = []
-        truncated = False
+        is_truncated = False
         self._retrying_seats = ()
         for index, draft in enumerate(self.due_drafts):
             self._num_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
-                for unplayed in draft.unplayed:
-                    recorded = ledger.record_unplayed(unplayed.reply)
-                    unplayed.conversation, unplayed.segments = recorded
+                for other in draft.unplayed:
+                    record = ledger.record_unplayed(other.reply)
+                    other.conversation, other.segments = record
                 draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
             if draft.event == "ok" and draft.action is not None:
                 self._moment_actions[draft.seat] = draft.action
             elif draft.event == "unsent":
-                truncated = True
+                is_truncated = True
             elif draft.is_memory:
                 self._retrying_seats += (draft.seat,)
             elif self._handle_illegal(draft, replacements[index] if replacements else None):
@@ -635,7 +635,7 @@ class EpisodeInPlay:
             elif draft.action is not None:
                 self._moment_actions[draft.seat] = draft.action
         self._moment += 1
-        if truncated:
+        if is_truncated:
             self._stop()
         elif offenders:
             game, rule = self.spec.game, self.spec.game.illegal
@@ -647,25 +647,25 @@ class EpisodeInPlay:
             self._num_played += len(self._moment_actions)
             self.play.step(self._moment_actions)
             self._moment_actions, self._num_illegal = {}, {}
-            self.done = self.play.done or self._num_played >= self._limit
+            self.done = self.play.done or self._num_played >= self._max_actions
 
     def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         if not draft.unplayed:
             return draft
         drafts = [draft, *draft.unplayed]
-        for candidate in drafts:
-            candidate.score = next(scores)
+        for one_draft in drafts:
+            one_draft.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
         index = committed_candidate(
-            [candidate.score for candidate in drafts], rule.commit, rule.explore, stream
+            [one_draft.score for one_draft in drafts], rule.commit, rule.explore, stream
         )
         draft.unplayed = []
-        committed = drafts.pop(index)
-        committed.unplayed = drafts
-        self._drafts[draft.number - 1] = committed
-        return committed
+        committed_draft = drafts.pop(index)
+        committed_draft.unplayed = drafts
+        self._drafts[draft.number - 1] = committed_draft
+        return committed_draft
 
     def _read(self, draft: Draft, reply: Reply) -> None:
         seat, legal = draft.seat, draft.legal
@@ -683,7 +683,7 @@ class EpisodeInPlay:
             exact = self._needs_exact_action or ledger.renderer.exact_answers
             action = None if answer is None else read_reply(self.play, seat, legal, answer, exact)
         if isinstance(self._checked_play, CheckedPlay):
-            action = self._checked_play.action(action)
+            action = self._checked_play.check_action(action)
         event: TurnEvent = (
             "unparsable"
             if action is None
@@ -710,11 +710,11 @@ class EpisodeInPlay:
         if rule.rule == "retry" and self._num_illegal.get(seat, 0) < rule.retries:
             self._num_illegal[seat] = self._num_illegal.get(seat, 0) + 1
             self._retrying_seats += (seat,)
-            self._notices[seat] = correction(game, self.play, draft)
+            self._notices[seat] = notice_of_illegal(game, self.play, draft)
             return False
         stream = self.spec.stream.child(draft.number).child("random move")
         draft.action = replacement or random_reply(self.play, seat, draft.legal, stream)
-        self._notices[seat] = correction(game, self.play, draft, draft.action)
+        self._notices[seat] = notice_of_illegal(game, self.play, draft, draft.action)
         return False
 
     def _stop(self) -> None:

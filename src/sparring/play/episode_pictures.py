@@ -81,7 +81,7 @@ def picture(
     game = environment_of(episode) if environment is None else environment
     for number, play in enumerate(replay_states(game, episode)):
         if number == turn:
-            past = _past(episode, turn)
+            past = _past_turns(episode, turn)
             with environment_call(game):
                 svg = draw_play(play, episode.roles, seat, theme, past)
                 return EpisodePicture(svg, describe_play(play, episode.roles, seat, past))
@@ -98,11 +98,11 @@ def sentences(
     game = environment_of(episode) if environment is None else environment
     for turn, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
-            sentence = describe_play(play, episode.roles, seat, _past(episode, turn))
+            sentence = describe_play(play, episode.roles, seat, _past_turns(episode, turn))
         yield sentence
 
 
-def _past(episode: Episode, turn: int) -> list[PastTurn]:
+def _past_turns(episode: Episode, turn: int) -> list[PastTurn]:
     return [
         PastTurn(earlier.seat, earlier.prompt, earlier.reply) for earlier in episode.turns[:turn]
     ]

@@ -1,7 +1,7 @@
 """Folders of Parquet parts, one per step, each complete or absent, with a version of its columns.
 
 A part of an older version is read, with default values in missing columns. A part of a newer
-version is an error. Files that are damaged or no parts are skipped and counted.
+version is an error. Damaged files and files that are not parts are skipped and counted.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class Columns:
         schema = self.schema
         if column_names is not None:
             schema = pa.schema([column for column in schema if column.name in column_names])
-        return self._conform(_read_if_fits(file, self._names_in_file(file, schema)), schema)
+        return self._to_schema(_read_if_fits(file, self._names_in_file(file, schema)), schema)
 
     def _names_in_file(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
         names = file.schema_arrow.names
         return [name for name in names if self.renamed.get(name, name) in schema.names]
 
-    def _conform(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _to_schema(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
         columns = []
         for column in schema:
@@ -143,7 +143,7 @@ class Parts:
             path.unlink()
 
     def prune(self, every: int, keep: int) -> None:
-        """Keep at most ``keep`` parts: one half are the newest, the other is spread over the run.
+        """Keep at most ``keep`` parts: half of them the newest, the others spread over the run.
 
         The result depends only on the newest step, not on earlier calls or a killed process.
 

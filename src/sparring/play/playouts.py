@@ -78,8 +78,8 @@ def with_playouts(
     if estimate_before:
         _share_playouts(group_at, episodes, groups)
     episodes_with_values = [
-        _add_values(episode, n, group_at, returns, estimate_before)
-        for n, episode in enumerate(episodes)
+        _add_values(episode, index, group_at, returns, estimate_before)
+        for index, episode in enumerate(episodes)
     ]
     failed_share = 1.0 - len(returns) / len(groups) if groups else 0.0
     metrics = {"playouts/tokens": float(num_tokens), "playouts/failed": failed_share}

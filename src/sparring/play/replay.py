@@ -104,8 +104,8 @@ def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float,
     """
     if not game.figures or episode.forfeited_by is not None or episode.cut:
         return None
-    with final_play(game, episode) as end, environment_call(game):
-        figures: Mapping[str, tuple[float, ...]] = end.figures()
+    with final_play(game, episode) as play, environment_call(game):
+        figures: Mapping[str, tuple[float, ...]] = play.figures()
     return figures
 
 
@@ -184,29 +184,29 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
         RolloutError: the episode is not of this game.
         PluginError: the environment's code raised an error, or hung.
     """
-    finished: list[Conversation] = []
+    result: list[Conversation] = []
     open_turns: dict[int, list[int]] = {}  # indices of turns, by seat
     for index, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
-            endings = list(_endings(play, open_turns))
+            environment_ends = list(_ends_by_environment(play, open_turns))
             is_over = index == len(episode.turns)
             seat = None if is_over else episode.turns[index].seat
             is_fresh = seat is not None and bool(play.observe(seat).fresh)
-        for ended_seat, end in endings:
+        for ended_seat, end in environment_ends:
             indices = open_turns.pop(ended_seat)
-            finished.append(_conversation(episode, ended_seat, indices, end))
+            result.append(_conversation(episode, ended_seat, indices, end))
         if seat is None:
             break
         indices = open_turns.get(seat, []) if is_fresh else []
         if indices and episode.turns[indices[-1]].action is not None:
-            finished.append(_conversation(episode, seat, open_turns.pop(seat), "over"))
+            result.append(_conversation(episode, seat, open_turns.pop(seat), "over"))
         open_turns.setdefault(seat, []).append(index)
     for seat, indices in sorted(open_turns.items()):
-        finished.append(_conversation(episode, seat, indices, _end_with_episode(episode, seat)))
-    return finished
+        result.append(_conversation(episode, seat, indices, _end_with_episode(episode, seat)))
+    return result
 
 
-def _endings(play: Play, seats: Iterable[int]) -> Iterator[tuple[int, ConversationEnd]]:
+def _ends_by_environment(play: Play, seats: Iterable[int]) -> Iterator[tuple[int, ConversationEnd]]:
     if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
             end = play.conversation_end(seat)

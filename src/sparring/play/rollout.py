@@ -59,7 +59,7 @@ class _RunningPlay:
         self.turns: list[PendingTurn] = []
         self.replies: list[Reply] = []
         self.num_missing = 0  # replies that have not arrived
-        self.error: Exception | None = None  # raised by the play's code in a player's call
+        self.error: Exception | None = None  # of the environment, during a player's call
 
 
 # a due turn, its play, and its index among the due turns of this play
@@ -67,7 +67,7 @@ PendingReply = tuple[PendingTurn, _RunningPlay, int]
 
 
 class PlayLoop:
-    """The loop that plays a rollout: episodes wait to begin, for their prompts, or for replies."""
+    """Plays a rollout: a queue of waiting episodes, and running ones that wait for replies."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class PlayLoop:
         self.finished: dict[int, Episode] = {}  # by index in ``specs``
         self.dropped_groups: set[int] = set()
         self.failures: list[str] = []  # reasons why episodes failed beyond their retries
-        self._open: dict[int, EpisodeInPlay] = {}  # running episodes, by index in ``specs``
+        self._episodes: dict[int, EpisodeInPlay] = {}  # running episodes, by index in ``specs``
         self.num_retried = self.num_running = 0
         self._queue = [(index, 0) for index in range(len(specs))][::-1]  # index, attempt
         self._plays_to_prompt: list[_RunningPlay] = []
@@ -112,7 +112,7 @@ class PlayLoop:
         finally:
             for agent_call, _ in self._calls:
                 agent_call.close()
-            for episode in self._open.values():
+            for episode in self._episodes.values():
                 episode.close()
 
     def _begin(self) -> None:
@@ -123,13 +123,13 @@ class PlayLoop:
                 self.num_running += 1
                 try:
                     episode = EpisodeInPlay(spec, self.agents, self.candidates)
-                    self._open[index] = episode
+                    self._episodes[index] = episode
                     self._continue_or_finish(_RunningPlay(index, attempt, episode))
                 except Exception as error:
                     self._handle_failure(index, attempt, error)
 
     def _ask(self) -> None:
-        running: list[_RunningPlay] = []
+        running_plays: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:  # one call for all plays, as each step is short
             for running_play in self._plays_to_prompt:
                 call.now = running_play.episode.spec
@@ -138,22 +138,22 @@ class PlayLoop:
                 except Exception as error:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    running.append(running_play)
+                    running_plays.append(running_play)
         self._plays_to_prompt = []
-        due: defaultdict[str, list[PendingReply]] = defaultdict(list)
-        for running_play in self._judge_decisions(running) if self.judges else running:
-            names, running_play.num_missing = running_play.episode.names, len(running_play.turns)
+        due_turns: defaultdict[str, list[PendingReply]] = defaultdict(list)
+        for running_play in self._judge_decisions(running_plays) if self.judges else running_plays:
+            players, running_play.num_missing = running_play.episode.names, len(running_play.turns)
             running_play.replies = [_MISSING] * running_play.num_missing
             for index, turn in enumerate(running_play.turns):
-                due[names[turn.seat]].append((turn, running_play, index))
-        num_due = {name: len(turns) for name, turns in due.items()}
+                due_turns[players[turn.seat]].append((turn, running_play, index))
+        num_due = {name: len(turns) for name, turns in due_turns.items()}
         for names, agent in joint_agents(num_due, self.agents):
-            pending = [reply for name in names for reply in due[name]]
+            pending = [reply for name in names for reply in due_turns[name]]
             agent_call = AgentCall(", ".join(names), agent, [turn for turn, _, _ in pending])
             self._calls.append((agent_call, pending))
 
     def _receive(self) -> list[_RunningPlay]:
-        complete: list[_RunningPlay] = []
+        complete_plays: list[_RunningPlay] = []
         has_reply = False
         for agent_call, pending in self._calls:
             for turn_index, reply in agent_call.take():
@@ -171,13 +171,13 @@ class PlayLoop:
                         running_play.index, running_play.attempt, running_play.error
                     )
                 else:
-                    complete.append(running_play)
+                    complete_plays.append(running_play)
         self._calls = [pair for pair in self._calls if not pair[0].done]
         if has_reply:
             self._last_reply_time = time.monotonic()
         elif self._calls:
             self._wait()
-        return complete
+        return complete_plays
 
     def _wait(self) -> None:
         seconds = call_limit_seconds()
@@ -189,12 +189,12 @@ class PlayLoop:
             )
         time.sleep(POLL_SECONDS)
 
-    def _apply_replies(self, complete: Sequence[_RunningPlay]) -> None:
+    def _apply_replies(self, complete_plays: Sequence[_RunningPlay]) -> None:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
-            complete, scores = self._grade_candidates(complete, self.candidates)
+            complete_plays, scores = self._grade_candidates(complete_plays, self.candidates)
         with PluginCall(_environment_name) as call:
-            for running_play in complete:
+            for running_play in complete_plays:
                 episode = running_play.episode
                 call.now = episode.spec
                 try:
@@ -209,7 +209,7 @@ class PlayLoop:
     def _continue_or_finish(self, running_play: _RunningPlay) -> None:
         if running_play.episode.done:
             self.finished[running_play.index] = running_play.episode.finish()
-            self._open.pop(running_play.index).close()
+            self._episodes.pop(running_play.index).close()
             self.num_running -= 1
         else:
             self._plays_to_prompt.append(running_play)
@@ -218,7 +218,7 @@ class PlayLoop:
         self, running_plays: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the plays, and the scores by play index."""
-        complete: list[_RunningPlay] = []
+        plays: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:
             for running_play in running_plays:
                 call.now = running_play.episode.spec
@@ -227,14 +227,14 @@ class PlayLoop:
                 except Exception as error:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    complete.append(running_play)
+                    plays.append(running_play)
         to_judge = [
             (running_play.index, candidates)
-            for running_play in complete
+            for running_play in plays
             if (candidates := running_play.episode.candidates())
         ]
-        rows = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
-        return complete, {index: scores for (index, _), scores in zip(to_judge, rows, strict=True)}
+        grades = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
+        return plays, {index: scores for (index, _), scores in zip(to_judge, grades, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
         for name, judge in self.judges.items():
@@ -252,7 +252,7 @@ class PlayLoop:
                         draft.verdict = verdict
             finally:
                 close_copies(state for _, state, _ in queries)
-        return [running_play for running_play in plays if running_play.index in self._open]
+        return [running_play for running_play in plays if running_play.index in self._episodes]
 
     def _collect_queries(
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
@@ -280,7 +280,7 @@ class PlayLoop:
         if explanation is not None:  # a second try would also fail
             raise explanation from error
         log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
-        episode = self._open.pop(index, None)
+        episode = self._episodes.pop(index, None)
         if episode is not None:
             episode.close()
         self.num_running -= 1
@@ -311,7 +311,7 @@ class RolloutCounts:
 
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
-    judging: float = field(default=0.0, compare=False)  # seconds spent on verdicts
+    judging_seconds: float = field(default=0.0, compare=False)  # seconds spent on verdicts
     scored: tuple[Any, ...] = ()  # see ``engine.logprob_check``
     # the reason of each episode that failed beyond its retries; unknown for episodes on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
@@ -320,7 +320,7 @@ class RolloutCounts:
         return RolloutCounts(
             self.retried + other.retried,
             self.dropped_groups | other.dropped_groups,
-            self.judging + other.judging,
+            self.judging_seconds + other.judging_seconds,
             self.scored + other.scored,
             self.failures + other.failures,
         )
@@ -338,7 +338,7 @@ class Rollout(NamedTuple):
     counts: RolloutCounts
 
     def require_any(self) -> Rollout:
-        """Return the rollout if it has any episode, or no group failed.
+        """Return the rollout; raise an error if every group failed.
 
         Raises:
             RolloutError: every group failed.
@@ -360,12 +360,12 @@ class Rollout(NamedTuple):
         Raises:
             RolloutError: episodes are missing.
         """
-        missing = num_specs - len(self.episodes)
-        if missing:
+        num_missing = num_specs - len(self.episodes)
+        if num_missing:
             raise RolloutError(
-                f"{missing} of {num_specs} episodes are missing, as {len(self.counts.failures)} "
-                f"failed.{self.counts.format_reasons()} Repair the environment, or run fewer "
-                "episodes at once (in_flight)."
+                f"{num_missing} of {num_specs} episodes are missing, as "
+                f"{len(self.counts.failures)} failed.{self.counts.format_reasons()} Repair the "
+                "environment, or run fewer episodes at once (in_flight)."
             )
         return self.episodes
 
@@ -380,7 +380,7 @@ class StartedRollout:
     """
 
     result: Callable[[], Rollout]
-    is_ready: Callable[[], bool] = bool  # bool() is False: ``result`` plays the episodes
+    is_ready: Callable[[], bool] = bool  # bool() is False: ``result`` itself plays the episodes
 
 
 def within_context(episodes: Sequence[Episode]) -> list[Episode]:

@@ -22,7 +22,7 @@ from sparring.environments.base import Environment, spec_of, to_json_data
 from sparring.environments.catalogue import from_spec
 
 STORED_NAMES = {"prompt": "told", "support": "kept"}  # field -> name in records since version 1
-FIELDS_BY_STORED_NAME = {stored: name for name, stored in STORED_NAMES.items()}
+FIELDS_BY_STORED_NAME = {text: name for name, text in STORED_NAMES.items()}
 
 
 def turn_record(turn: Turn) -> dict[str, Any]:
@@ -261,9 +261,9 @@ def _check_values(value: Any) -> dict[str, Any]:
     for name in NUMBER_FIELDS:
         if type(value[name]) is not int or not 0 <= value[name] < 2**64:
             raise _error(name, value[name], "a whole number of at most 64 bits")
-    for name, kind in FIELD_TYPES.items():
-        if type(value[name]) is not kind:
-            raise _error(name, value[name], f"a {kind.__name__}")
+    for name, field_type in FIELD_TYPES.items():
+        if type(value[name]) is not field_type:
+            raise _error(name, value[name], f"a {field_type.__name__}")
     if not all(type(flag) is bool for flag in value["trained"]):
         raise _error("trained", value["trained"], "true or false per seat")
     if not isinstance(value["environment"], Mapping):

@@ -1,6 +1,6 @@
 """The stores of a run: Parquet parts of episodes and of credit, queryable with DuckDB.
 
-Both have one row per turn and the same keys.
+Both stores have one row per turn, and the same keys.
 
 SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
 
@@ -305,9 +305,9 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
         ids = tuple(row["ids"][offset : offset + length])
         offset += length
         num_sampled = length if kind == "sampled" else 0
-        sampled = slice(sampled_offset, sampled_offset + num_sampled)
-        logprobs = tuple(row["logprobs"][sampled])
-        support = tuple(tuple(ids) for ids in row["kept"][sampled]) if row["kept"] else ()
+        sampled_slice = slice(sampled_offset, sampled_offset + num_sampled)
+        logprobs = tuple(row["logprobs"][sampled_slice])
+        support = tuple(tuple(ids) for ids in row["kept"][sampled_slice]) if row["kept"] else ()
         sampled_offset += num_sampled
         version = versions.pop(0) if kind == "sampled" else 0
         segments.append(
@@ -541,34 +541,34 @@ def credit_rows(
         for name, column in _columns(batch, new_ids).items():
             columns[name].extend(column)
     keys = set(zip(*(columns[name] for name in KEYS), strict=True))
-    untrained = [
+    untrained_rows = [
         (*_key(episode, turn), sum(turn.rewards.values()))
         for episode, turn in ordered_turns(episodes, candidates=True)
         if _key(episode, turn) not in keys
     ]
     untrained_columns: dict[str, list[Any]] = {
-        "selected": [False] * len(untrained),
-        "replayed": [False] * len(untrained),
-        "reward": [row[-1] for row in untrained],
-        **{name: [row[index] for row in untrained] for index, name in enumerate(KEYS)},
+        "selected": [False] * len(untrained_rows),
+        "replayed": [False] * len(untrained_rows),
+        "reward": [row[-1] for row in untrained_rows],
+        **{name: [row[index] for row in untrained_rows] for index, name in enumerate(KEYS)},
     }
     for name, column in columns.items():
-        column.extend(untrained_columns.get(name, [None] * len(untrained)))
+        column.extend(untrained_columns.get(name, [None] * len(untrained_rows)))
     columns["step"] = [step] * len(columns["step"])
     arrays = [pa.array(columns[field.name], field.type) for field in CREDIT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
 
 
-def _columns(learned: LearnedBatch, new_ids: Collection[int]) -> dict[str, Iterable[Any]]:
+def _columns(learned_batch: LearnedBatch, new_ids: Collection[int]) -> dict[str, Iterable[Any]]:
     """Return the columns of a policy's batch.
 
     Args:
-        learned: the batch.
+        learned_batch: the policy's batch, with its turn table and credit.
         new_ids: ids of the step's episodes; all other episodes come from the replay buffer.
     """
-    turns, credit = learned.turns, learned.credit
+    turns, credit = learned_batch.turns, learned_batch.credit
     has_candidates = turns.state_group is not None
-    keys = [_key(*pair) for pair in ordered_turns(learned.batch, candidates=has_candidates)]
+    keys = [_key(*pair) for pair in ordered_turns(learned_batch.batch, candidates=has_candidates)]
     advantages_by_turn = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     nulls = [None] * len(keys)
     return {
@@ -584,7 +584,7 @@ def _columns(learned: LearnedBatch, new_ids: Collection[int]) -> dict[str, Itera
         "baseline": _or_null(credit.baselines, len(keys)),
         "value": _or_null(turns.value, len(keys)),
         "value_target": _or_null(credit.value_targets, len(keys)),
-        "entropies": _by_turn(learned.entropies, turns),
+        "entropies": _by_turn(learned_batch.entropies, turns),
     }
 
 

@@ -106,13 +106,13 @@ def rollout_teams(
     Raises:
         ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
-    limits = [
+    agent_limits = [
         agent.in_flight
         for agent in agents.values()
         if isinstance(agent, HasInFlight) and agent.in_flight
     ]
     seating = seat_single_agents(specs, agents)
-    limit = in_flight or min(limits, default=IN_FLIGHT)
+    limit = in_flight or min(agent_limits, default=IN_FLIGHT)
     episodes, counts = rollout(seating.specs, seating.agents, in_flight=limit, **options)
     return Rollout([rename_agents(episode, seating.team_names) for episode in episodes], counts)
 

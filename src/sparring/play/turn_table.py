@@ -141,13 +141,13 @@ def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
         turns: the table.
         names: names of reward components.
     """
-    missing = [name for name in names if name not in turns.components]
-    if not missing:
+    missing_names = [name for name in names if name not in turns.components]
+    if not missing_names:
         return turns
     num_turns = len(turns.reward)
     return replace(
         turns,
-        components={**turns.components, **{name: np.zeros(num_turns) for name in missing}},
+        components={**turns.components, **{name: np.zeros(num_turns) for name in missing_names}},
         judged=np.zeros(num_turns, dtype=bool) if turns.judged is None else turns.judged,
     )
 

@@ -32,18 +32,18 @@ def baselines_of(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
     """
     references: dict[str, list[Reference]] = {}
     for game, game_references in _solved_games(config, names):
-        best = game_references.best
+        best_label = game_references.best
         for name, (uniform, value) in reference_values(game, game_references).items():
             references[name] = [Reference(label=RANDOM, value=uniform)]
-            references[name] += [] if value is None else [Reference(label=best, value=value)]
+            references[name] += [] if value is None else [Reference(label=best_label, value=value)]
         for seat, role in enumerate(game.roles):
             values = [Reference(label=RANDOM, value=game_references.uniform.values[seat])]
             if game_references.values is not None:
-                values.append(Reference(label=best, value=game_references.values[seat]))
+                values.append(Reference(label=best_label, value=game_references.values[seat]))
             references[f"return/{game.name}/{role}"] = values
     for name in names:
-        if (kind := name.split("/")[0]) in PERFECT:
-            references[name] = [Reference(label="perfect play", value=PERFECT[kind])]
+        if (first_part := name.split("/")[0]) in PERFECT:
+            references[name] = [Reference(label="perfect play", value=PERFECT[first_part])]
     return {name: references[name] for name in names if name in references}
 
 
@@ -111,7 +111,7 @@ def cells_of(references: Baselines, name: str) -> list[str]:
     return [*random_cells, *best_cells]
 
 
-def better(name: str) -> str:
+def better_direction(name: str) -> str:
     """Return "lower" or "higher", the good direction of a metric; "-" if it has none."""
     if name.startswith(SMALLER_IS_BETTER):
         return "lower"
@@ -122,5 +122,5 @@ def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, fl
     """Return the best (step, value) of a metric; None if it has no good direction."""
     if not points or not name.startswith((*SMALLER_IS_BETTER, *LARGER_IS_BETTER)):
         return None
-    best = min if name.startswith(SMALLER_IS_BETTER) else max
-    return best(points, key=lambda point: point[1])
+    choose_best = min if name.startswith(SMALLER_IS_BETTER) else max
+    return choose_best(points, key=lambda point: point[1])

@@ -9,7 +9,7 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.report.svg import scatter_chart
 
-HEADS = (  # column headings; KEYS has their keys in a result, without the estimator's
+HEADS = (  # headings of the columns; KEYS has the keys of all columns but the first in a result
     "estimator",
     "bias",
     "bias, scaled",

@@ -83,8 +83,8 @@ class StoredEpisodes:
                 f"{self.steps[0]} to {self.steps[-1]}."
             )
         if number not in self.steps:
-            nearest = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
-            step_list = ", ".join(map(str, nearest))
+            nearest_steps = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
+            step_list = ", ".join(map(str, nearest_steps))
             raise RunError(
                 f"Step {number} of {self.path} is not stored. The nearest are {step_list}; "
                 "store.every sets which steps are stored, and store.keep how many."

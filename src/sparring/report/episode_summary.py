@@ -17,7 +17,7 @@ from sparring.play.replay import replay
 
 MAX_ACTIONS = 30  # with more legal actions, a turn's probabilities are not computed
 MAX_EPISODE_ACTIONS = 600  # largest sum of legal actions over an episode's computed turns
-SHARES = 4  # number of probabilities that are shown per turn, largest first
+MAX_SHARES = 4  # number of probabilities that are shown per turn, largest first
 
 
 def ending_text(game: Environment, episode: Episode, seat: int) -> str:
@@ -79,7 +79,7 @@ def move_lines(
         display_names: displayed names of the agents, by their names in the episode.
     """
     probability_texts = policy_probabilities(game, episode, policy, name)
-    player_names = _names(episode, display_names)
+    player_names = _aligned_names(episode, display_names)
     lines, illegal_turns = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
@@ -99,7 +99,7 @@ def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
         episode: a finished episode.
         names: displayed names of the players, by their names in the episode.
     """
-    player_names, lines = _names(episode, names), []
+    player_names, lines = _aligned_names(episode, names), []
     for number, turn in enumerate(episode.decisions, start=1):
         replacement = f"; {turn.action} was played" if turn.action else ""
         note = "" if turn.event == "ok" else f"    [illegal{replacement}]"
@@ -107,7 +107,7 @@ def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     return lines
 
 
-def _names(episode: Episode, names: dict[str, str]) -> list[str]:
+def _aligned_names(episode: Episode, names: dict[str, str]) -> list[str]:
     pairs = zip(episode.roles, episode.agents, strict=True)
     labels = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     return [f"{name:<{max(map(len, labels))}}" for name in labels]
@@ -151,7 +151,7 @@ def policy_probabilities(
     except (AttributeError, SparringError):  # an agent without action probabilities
         return {}
     return {
-        number: _shares(query, row)
+        number: _shares_text(query, row)
         for (number, query), row in zip(queries.items(), rows, strict=True)
     }
 
@@ -171,10 +171,10 @@ def _query(
     )
 
 
-def _shares(query: Query, row: FloatArray) -> str:
+def _shares_text(query: Query, row: FloatArray) -> str:
     """Return the largest action probabilities, and that of illegal replies if at least 0.005."""
     shares = np.exp(row)
-    order = np.argsort(-shares, kind="stable")[:SHARES]
+    order = np.argsort(-shares, kind="stable")[:MAX_SHARES]
     parts = [f"{query.legal_actions[index]} {shares[index]:.2f}" for index in order]
-    illegal = 1.0 - float(shares.sum())
-    return ", ".join([*parts, *([f"illegal {illegal:.2f}"] if illegal >= 0.005 else [])])
+    rest = 1.0 - float(shares.sum())
+    return ", ".join([*parts, *([f"illegal {rest:.2f}"] if rest >= 0.005 else [])])

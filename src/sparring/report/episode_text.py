@@ -127,7 +127,7 @@ def _reply_text(
     is_memory = turn.event == "memory"
     advantage = credit["advantage"] if credit is not None and credit["selected"] else 0.0
     facts = {
-        "weights": _weights(turn),
+        "weights": _weights_text(turn),
         "rewards": ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items()),
         "score": "" if turn.score is None else f"{turn.score:+.4g}",
     }
@@ -150,12 +150,12 @@ def _reply_text(
 
 
 def _verdict_text(turn: Turn, verdict: Verdict) -> str:
-    ranked = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
-    values_text = ", ".join(f"{action} {value:+.4g}" for action, value in ranked[:6])
-    return f"{values_text}{', ...' if len(ranked) > 6 else ''}; regret {regret(turn):.4g}"
+    pairs = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
+    values_text = ", ".join(f"{action} {value:+.4g}" for action, value in pairs[:6])
+    return f"{values_text}{', ...' if len(pairs) > 6 else ''}; regret {regret(turn):.4g}"
 
 
-def _weights(turn: Turn) -> str:
+def _weights_text(turn: Turn) -> str:
     """Return which weights sampled which tokens of a reply; "" if all are of one version."""
     segments = [segment for segment in turn.segments if segment.kind == "sampled"]
     if len({segment.weights_version for segment in segments}) < 2:
@@ -286,7 +286,7 @@ def _label_lines(label: str, text: str) -> list[str]:
     """Return a text as labelled and wrapped lines; [] for an empty text."""
     if not text:
         return []
-    begin, indent = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
+    first_indent, indent = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
     lines: list[str] = []
     for line in text.split("\n"):
         parts = textwrap.wrap(
@@ -297,7 +297,7 @@ def _label_lines(label: str, text: str) -> list[str]:
             drop_whitespace=False,
         )
         lines += [
-            f"{indent if lines or number else begin}{part}".rstrip()
+            f"{indent if lines or number else first_indent}{part}".rstrip()
             for number, part in enumerate(parts or [""])
         ]
     return lines
@@ -320,11 +320,11 @@ def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
     header = ("episode", "environment", "seats", "returns", "turns", "illegal")
     rows: list[tuple[str, ...]] = [header]
     for episode in episodes:
-        illegal = sum(turn.event != "ok" for turn in episode.decisions)
+        num_illegal = sum(turn.event != "ok" for turn in episode.decisions)
         returns = " ".join(f"{value:+g}" for value in episode.returns)
         seats, turns = " ".join(episode.agents), len(episode.turns)
         number = str(episode.episode_id)
-        rows.append((number, episode.game, seats, returns, str(turns), str(illegal)))
+        rows.append((number, episode.game, seats, returns, str(turns), str(num_illegal)))
     return rows
 
 
@@ -349,7 +349,7 @@ def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
 
     An id that ends inside a character adds ""; the id that completes the character adds it.
     """
-    # ``previous`` is the text of the ids from ``begin`` on
+    # ``previous`` is the text of the ids from ``start`` on
     texts, start, previous, is_complete = [], 0, "", True
     for end in range(1, len(ids) + 1):
         text = str(tokenizer.decode(list(ids[start:end])))

@@ -74,11 +74,11 @@ def explanation(name: str) -> str:
     Raises:
         UnknownNameError: the name does not exist.
     """
-    outside = slot_of(name)
+    own_slot = slot_of(name)
     slots = [
         slot
         for slot in registry.SLOTS
-        if name in (*registry.names(slot), *registry.bridges(slot)) or slot == outside
+        if name in (*registry.names(slot), *registry.bridges(slot)) or slot == own_slot
     ]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
     solver = load_part("environments", name, "solver") if "environments" in slots else None
@@ -95,7 +95,7 @@ def explanation(name: str) -> str:
     metrics = {**glossary(), **figure_glossary()}
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
-        texts += _nash_conv_of(name.partition("/")[2])
+        texts += _explain_nash_conv(name.partition("/")[2])
     if name.lower() in registry.ALGORITHM_HINTS:
         texts.append(registry.ALGORITHM_HINTS[name.lower()])
     if not texts:
@@ -113,7 +113,7 @@ def _is_metric(key: str, name: str) -> bool:
     return name in (key, fixed_part, key.split("/")[0]) or fits(key, name)
 
 
-def _nash_conv_of(game: str) -> list[str]:
+def _explain_nash_conv(game: str) -> list[str]:
     """Explain NashConv, with values of one game or of two common ones."""
     from sparring.report.game_page import format_exact_values
 
@@ -142,12 +142,12 @@ def describe_plugin(plugin: registry.Plugin) -> str:
             if parameter.default is inspect.Parameter.empty
             else f"default {parameter.default!r}"
         )
-        kind = (
+        type_text = (
             parameter.annotation
             if isinstance(parameter.annotation, str)
             else inspect.formatannotation(parameter.annotation)
         )
-        lines.append(f"  option {name}: {kind}, {default}")
+        lines.append(f"  option {name}: {type_text}, {default}")
     lines += [f"  preset {name}: {dict(options)}" for name, options in plugin.presets.items()]
     return "\n".join(lines)
 

@@ -27,8 +27,8 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SEED = 0  # of the sample episode
-MAX_TURNS_SHOWN = 4  # the first turns and the last one
+SEED = 0  # seed of the sample episode
+MAX_TURNS_SHOWN = 4  # number of shown turns: the first three and the last one
 MAX_PROMPTS_SHOWN = 6  # turns shown of an environment without searchable rules
 MAX_BRIEF_CHARACTERS = 200  # shown characters of the prompt in brief style
 LARGE_MODELS = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
@@ -86,13 +86,13 @@ def sample_play(name: str) -> SamplePlay:
             )
         )
         state.apply(action)
-    hidden = revealed_by(full_style_game, state)
+    facts = revealed_by(full_style_game, state)
     return SamplePlay(
         chooser="moves at random" if oracle is None else f"moves of the oracle {oracle.name}",
         brief=f"{brief[:MAX_BRIEF_CHARACTERS]} ..." if len(brief) > MAX_BRIEF_CHARACTERS else brief,
         turns=_shorten(turns, MAX_TURNS_SHOWN),
         left_out=max(0, len(turns) - MAX_TURNS_SHOWN),
-        ending="\n".join(filter(None, [hidden, _payoffs(full_style_game.roles, state.returns)])),
+        ending="\n".join(filter(None, [facts, _payoffs(full_style_game.roles, state.returns)])),
     )
 
 
@@ -180,12 +180,12 @@ def format_exact_values(name: str) -> str:
         sentences.append(
             f"Uniform play has NashConv {uniform.nash_conv:.4g}; an equilibrium has 0."
         )
-    names = {
+    texts = {
         "equilibrium": "An equilibrium",
         "best team": "The best team",
         "best play": "Best play",
     }
-    for player, values in ((names[refs.best], refs.values), ("Uniform play", uniform.values)):
+    for player, values in ((texts[refs.best], refs.values), ("Uniform play", uniform.values)):
         sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
     return " ".join(sentences)
 

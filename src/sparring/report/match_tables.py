@@ -51,10 +51,8 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     )
     for row in rows:
         if "oracle" in row:
-            oracle, judged_text = (
-                row["oracle"],
-                f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
-            )
+            oracle = row["oracle"]
+            judged_text = f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}"
             optimal, regret = row.get("optimal", "-"), row.get("regret", "-")
             cells = (_oracle_name(oracle), optimal, regret, judged_text)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
@@ -69,7 +67,7 @@ def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         counts = (str(row[name]) for name in ("plays", "distinct", "commonest"))
         cells = (*counts, f"{row['turns']:.1f}", interval_text(row["illegal"], 3))
-        table.add_row(row["game"], row["starts"], *cells, _returns(row["returns"]))
+        table.add_row(row["game"], row["starts"], *cells, _returns_text(row["returns"]))
     return table
 
 
@@ -82,7 +80,7 @@ def environment_figures_table(rows: Sequence[Mapping[str, Any]]) -> Table | None
     return table if table.row_count else None
 
 
-def _returns(intervals: Mapping[str, Any]) -> str:
+def _returns_text(intervals: Mapping[str, Any]) -> str:
     texts = {role: interval_text(interval, 3) for role, interval in intervals.items()}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
@@ -201,17 +199,17 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             f"{row['forfeits']:.1%}",
             *(f"{row[name]:.3f}" if name in row else "-" for name in ("best", "fixed")),
         )
-        exact = row.get("exact", {})
-        if exact:
-            table.add_row("", "exact", *_numbers(exact["returns"], 3))
+        exact_values = row.get("exact", {})
+        if exact_values:
+            table.add_row("", "exact", *_numbers(exact_values["returns"], 3))
         if headroom_shares:
             table.add_row(
                 "",
                 "share of the headroom",
                 *(interval_text(interval, 2) for interval in headroom_shares),
             )
-            if "closed" in exact:
-                table.add_row("", "exact share", *_numbers(exact["closed"], 2))
+            if "closed" in exact_values:
+                table.add_row("", "exact share", *_numbers(exact_values["closed"], 2))
             table.add_row("", "upper bound, exact", *_numbers(row["ceiling"], 2))
         if row["opponent"] is None:
             table.add_section()

@@ -23,7 +23,7 @@ from sparring.core.foreign_text import escape_controls
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
-from sparring.report.worker_status import status
+from sparring.report.worker_status import format_status
 from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
@@ -40,7 +40,7 @@ class ProgressLine:
         self._last_line = 0.0
         self._rate = 0.0
         self._work_start = self._last_work_line = 0.0  # times of work between steps
-        self._latest: dict[str, tuple[float, int]] = {}  # key metrics: (value, step)
+        self._latest_figures: dict[str, tuple[float, int]] = {}  # key metrics: (value, step)
         self._games = {game.display_name: game for game in config.environments}
         self._printed_references: set[str] = set()
         games = config.rollout.games_per_step
@@ -114,12 +114,12 @@ class ProgressLine:
         self._rate += update_weight * (1.0 / max(report.seconds, 1e-9) - self._rate)
         names = key_figures(report.metrics)
         figures = {name: report.metrics[name] for name in names}
-        self._latest.update({name: (value, report.step) for name, value in figures.items()})
+        self._latest_figures.update({name: (value, report.step) for name, value in figures.items()})
         for name in figures:
             self._print_reference(name)
         has_evaluation = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=report.step, figures=self._figures(report))
+            self._progress.update(self._task, completed=report.step, figures=self._describe(report))
         elif (
             has_evaluation
             or report.step == report.steps
@@ -127,23 +127,22 @@ class ProgressLine:
         ):
             self._last_line = time.monotonic()
             seconds = (report.steps - report.step) / max(self._rate, 1e-9)
-            line = (
-                f"step {report.step}/{report.steps}  {seconds:.0f} s left  {self._figures(report)}"
-            )
+            position = f"step {report.step}/{report.steps}  {seconds:.0f} s left"
+            line = f"{position}  {self._describe(report)}"
             self._console.print(line, soft_wrap=True)
 
-    def _figures(self, report: StepReport) -> str:
+    def _describe(self, report: StepReport) -> str:
         """Return rate and key metrics as text; older values have their step."""
         rate = self._rate * report.games
         latest_figures = sorted(
-            self._latest.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
+            self._latest_figures.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
         )
         parts = []
         for name, (value, step) in latest_figures:
             step_note = f" (step {step})" if step != report.step else ""
             figure = f"{short_name(name, single_game=len(self._games) == 1)} {value:.3f}"
             parts.append(figure + weights_mark(name, self._weights) + step_note)
-        parts += filter(None, [status(report.timing, report.metrics)])
+        parts += filter(None, [format_status(report.timing, report.metrics)])
         parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
         return escape_controls("  ".join(parts))
 

@@ -91,7 +91,7 @@ def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
         y = svg.TOP + ROW * number + ROW / 2
         ends = x_at(row.low), x_at(row.high)
-        elements.append(svg.text_at(f"{x_left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
+        elements.append(svg.text_at(f"{x_left - 8:.1f}", f"{y + 4:.1f}", svg.escape(name), svg.END))
         elements.append(
             f'<path d="M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}" stroke="{colour}" stroke-width="2"/>'
         )
@@ -106,28 +106,28 @@ def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the latest matches of a run as a chart and a table; None without matches."""
-    latest: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for line in lines:
-        latest.update(
+        values.update(
             {key: value for key, value in line.items() if key.startswith(("match/", "match_seen/"))}
         )
-    seats = sorted({key.rsplit("/", 1)[0] for key in latest if key.count("/") >= 4})
+    seats = sorted({key.rsplit("/", 1)[0] for key in values if key.count("/") >= 4})
     if not seats:
         return None
-    figures = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
+    figures = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in values for seat in seats)]
     rows, chart_rows = [], []
     for seat in seats:
         family, game, *opponent_parts, role = seat.split("/")
         opponent = "/".join(opponent_parts)  # an endpoint's name may contain /
         pair = f"match_seen/{game}/{opponent}/{role}"
         starts = ("seen" if family == "match_seen" else "unseen") if pair in seats else "-"
-        intervals = [_ends(latest, seat, name) for name in figures]
+        intervals = [_interval(values, seat, name) for name in figures]
         cells = [
             "-" if ends is None else "{:.3f} [{:.3f}, {:.3f}]".format(*ends) for ends in intervals
         ]
         rows.append([game, starts, opponent, role, *cells])
         suffix = "" if starts == "-" else f", {starts} starts"
-        shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
+        shares = [ends for name in SHARES if (ends := _interval(values, seat, name)) is not None]
         chart_rows += [
             RateInterval(f"{game}: {role} against {opponent}{suffix}", *ends) for ends in shares[:1]
         ]
@@ -139,7 +139,7 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _ends(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float, float] | None:
+def _interval(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float, float] | None:
     """Return a figure of a match with the ends of its interval; None if not measured."""
     mean, *ends = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
     if mean is None:

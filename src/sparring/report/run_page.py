@@ -28,14 +28,21 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
-from sparring.report.baselines import RANDOM, Baselines, baselines_of, best_of, better, cells_of
+from sparring.report.baselines import (
+    RANDOM,
+    Baselines,
+    baselines_of,
+    best_of,
+    better_direction,
+    cells_of,
+)
 from sparring.report.curves import CHARTS, charts, draw_chart, names_of, points_of, series_of
 from sparring.report.episode_text import INVALID_RECORD_ERRORS, UNSENT, token_decoder
 from sparring.report.explanations import glossary
 from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
 from sparring.report.svg import Series
-from sparring.report.worker_status import workers_values
+from sparring.report.worker_status import workers_section
 from sparring.run.config_checks import CHANGES, FIXED_NESTED, START, differences
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, readable_until
@@ -114,7 +121,7 @@ def csp_source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-MAY_DIFFER = (  # configuration keys
+MAY_DIFFER = (  # configuration keys in which runs of one page may differ
     *("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads"),
 )
 MIN_RUNS = 3  # runs that a mean with an interval needs
@@ -230,7 +237,7 @@ def results_over_seeds(
         if len(values) >= MIN_RUNS:
             mean += f"\u00a0[{interval.low:.4g},\u00a0{interval.high:.4g}]"
         cells = ["-" if value is None else f"{value:.4g}" for value in last_values]
-        rows.append((name, mean, *cells, *cells_of(references, name), better(name)))
+        rows.append((name, mean, *cells, *cells_of(references, name), better_direction(name)))
     columns = [f"seed {seed.seed}" for seed in seeds]
     suffix = ", with 95 % intervals of the mean" if len(seeds) >= MIN_RUNS else " and their mean"
     return {
@@ -251,7 +258,7 @@ def about_seeds(seeds: Sequence[SeedRun]) -> list[str]:
     ]
 
 
-Lines = Sequence[Mapping[str, Any]]  # of a file of figures
+Lines = Sequence[Mapping[str, Any]]  # the lines of a file of figures
 RESULTS = (  # figures in the table of results
     *("nash_conv/", "exploitability/", "optimality_gap/", "return/"),
     *("regret/", "optimal_rate/", "legal_rate"),
@@ -285,7 +292,7 @@ def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[P
     weights = _weights(config)
     policies = config.get("policies")
     policies = policies if isinstance(policies, dict) else {}
-    plays, troubles = _plays(path)
+    plays, troubles = _chosen_plays(path)
     if seeds:
         results = results_over_seeds(seeds, references, RESULTS) | {"notes": []}
         curves = charts_over_seeds(seeds, references, weights)
@@ -317,7 +324,7 @@ def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[P
         has_health=bool(events) or "health" in config,
         events=[(event["step"], event.get("message", "")) for event in events],
         failed_sinks=sum(1 for line in timing if line.get("failed_sinks")),
-        workers=workers_values(timing, lines),
+        workers=workers_section(timing, lines),
         provenance=PROVENANCE,
         repeat=_reproduction(path, config, run_starts),
         config_name=CONFIG,
@@ -351,7 +358,7 @@ def write_chart(path: Path, target: Path) -> Path:
 
 
 def weights_note(config: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return a sentence that says which weights these figures of a run measure."""
+    """Return a sentence that says which weights the figures ``names`` of a run measure."""
     families_with_figures = {name.split("/")[0] for name in names} & {*FAMILIES}
     if (weights := _weights(config)) == LIVE or not families_with_figures:
         return f"All figures measure the {LIVE}, which play and learn."
@@ -406,13 +413,16 @@ def _results(lines: Lines, references: Baselines) -> dict[str, Any]:
         if points and name.startswith(RESULTS):
             best = best_of(name, points)
             pairs = (points[-1], best)
-            cells = ["-" if p is None else f"{p[1]:.4g}\u00a0(step\u00a0{p[0]})" for p in pairs]
-            rows.append((name, *cells, *cells_of(references, name), better(name)))
+            cells = [
+                "-" if point is None else f"{point[1]:.4g}\u00a0(step\u00a0{point[0]})"
+                for point in pairs
+            ]
+            rows.append((name, *cells, *cells_of(references, name), better_direction(name)))
     head = ("figure", "last", "best of the run", RANDOM, "best play", "better is")
     return {"head": head, "rows": rows, "caption": ""}
 
 
-def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def _chosen_plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     samples, troubles = sample_plays(path)
     damage_notes = [
         f"{name} cannot be read after step {step}: later lines are left out."
@@ -434,8 +444,8 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _reproduction(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
-    first = run_starts[0] if run_starts else {}
-    commit, command = str(first.get("commit") or ""), str(first.get("command") or "")
+    first_start = run_starts[0] if run_starts else {}
+    commit, command = str(first_start.get("commit") or ""), str(first_start.get("command") or "")
     commands = [f"git checkout {commit.removesuffix('-dirty')}    # of Sparring"] if commit else []
     if command:
         is_command = command.startswith("sparring train")

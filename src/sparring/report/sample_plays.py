@@ -76,7 +76,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
         troubles.append(
             "No episodes are stored, so none can be shown; store.every sets which steps store them."
         )
-    rows_by_start = {step: _starts(table) for step, table in tables.items()}
+    rows_by_start = {step: _find_starts(table) for step, table in tables.items()}
     start = _common_start(list(rows_by_start.values()))
     samples = []
     for stage, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
@@ -130,7 +130,7 @@ def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | Non
     return tables[0]
 
 
-def _starts(table: pa.Table) -> dict[Start, list[int]]:
+def _find_starts(table: pa.Table) -> dict[Start, list[int]]:
     rows_by_start: dict[Start, list[int]] = {}
     rows = table.slice(0, ROWS)
     columns = [rows[name].to_pylist() for name in ("episode_id", "game", "told")]
@@ -143,20 +143,20 @@ def _starts(table: pa.Table) -> dict[Start, list[int]]:
 
 
 def _common_start(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
-    common = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
-    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in common})
+    starts = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
+    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in starts})
     return min(counts, key=lambda start: (-counts[start], start)) if counts else None
 
 
 def _median_play(table: pa.Table, rows: Sequence[int]) -> int:
     """Return the number of the episode whose first trained seat has the median return."""
     first_rows = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
-    ranked = sorted((_return(row), row["episode_id"]) for row in first_rows)
-    middle = ranked[(len(ranked) - 1) // 2][0]
-    return int(next(number for value, number in ranked if value == middle))
+    ranked_returns = sorted((_first_trained_return(row), row["episode_id"]) for row in first_rows)
+    median_return = ranked_returns[(len(ranked_returns) - 1) // 2][0]
+    return int(next(number for value, number in ranked_returns if value == median_return))
 
 
-def _return(row: Mapping[str, Any]) -> float:
+def _first_trained_return(row: Mapping[str, Any]) -> float:
     trained, returns = row["trained_seats"] or [], row["returns"] or [0.0]
     seat = trained.index(True) if True in trained else 0
     value = float(returns[seat]) if seat < len(returns) else 0.0

@@ -70,11 +70,11 @@ def line_chart(
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    finite = (
+    levels = (
         [reference for reference in references if math.isfinite(reference.value)] if lines else []
     )
     parts = headings(title, note)
-    x_at, y_at, grid = _axes(lines, finite, x_label)
+    x_at, y_at, grid = _axes(lines, levels, x_label)
     parts += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = 2 if all(len(label) <= _legend_letters(2) for label in labels) else 1
@@ -87,28 +87,26 @@ def line_chart(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" '
             'stroke-linejoin="round"/>'
         )
-        x, y = (
-            LEFT + (number % columns) * (WIDTH - LEFT) / columns,
-            HEIGHT + 12 + 18 * (number // columns),
-        )
+        x = LEFT + (number % columns) * (WIDTH - LEFT) / columns
+        y = HEIGHT + 12 + 18 * (number // columns)
         parts.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
         label = labels[number]
         if len(label) > max_letters:
             half = max_letters // 2
             label = f"{label[: half - 1]}…{label[len(label) - (max_letters - half) :]}"
-        full_label = f"<title>{safe(labels[number])}</title>"
-        parts.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
+        full_label = f"<title>{escape(labels[number])}</title>"
+        parts.append(text_at(f"{x + 17:.0f}", y - 3, escape(label) + full_label))
     num_rows = math.ceil(len(lines) / columns)
-    parts += _reference_lines(finite, y_at)
+    parts += _reference_lines(levels, y_at)
     parts += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
         for x in marks
     ]
-    if len(finite) > MAX_LABELLED:
-        parts += _reference_legend(finite, num_rows)
-        num_rows += len(finite)
-    reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in finite]
+    if len(levels) > MAX_LABELLED:
+        parts += _reference_legend(levels, num_rows)
+        num_rows += len(levels)
+    reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in levels]
     description = "; ".join([f"{title} over {x_label}", *labels, *reference_texts])
     legend_height = 18 * num_rows
     return element(parts, HEIGHT + legend_height + 6, standalone, "" if standalone else description)
@@ -124,8 +122,8 @@ def text_at(x: object, y: object, text: str, *attributes: str) -> str:
 def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33)) -> list[str]:
     """Return the heading of a chart and the note below it."""
     return [
-        text_at(x, ys[0], safe(title), 'font-size="15"', 'font-weight="600"'),
-        text_at(x, ys[1], safe(note), 'font-size="11"', PALE),
+        text_at(x, ys[0], escape(title), 'font-size="15"', 'font-weight="600"'),
+        text_at(x, ys[1], escape(note), 'font-size="11"', PALE),
     ]
 
 
@@ -134,7 +132,7 @@ def _tick_line(y: float, tick: float) -> list[str]:
     return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 
 
-def safe(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text escaped for markup, control characters included."""
     return html.escape(escape_controls(text, lines=False))
 
@@ -146,10 +144,8 @@ def _axes(
     xs = [x for s in lines for x, _ in s.points]
     ys = [y for s in lines for _, y in s.points] + [reference.value for reference in references]
     ys += [end for s in lines for _, *ends in s.band for end in ends if math.isfinite(end)]
-    ticks_y, ticks_x = (
-        ticks(min(ys, default=0.0), max(ys, default=1.0)),
-        ticks(min(xs, default=0.0), max(xs, default=1.0)),
-    )
+    ticks_y = ticks(min(ys, default=0.0), max(ys, default=1.0))
+    ticks_x = ticks(min(xs, default=0.0), max(xs, default=1.0))
     if all(float(x).is_integer() for x in xs):  # no fractions of a step
         ticks_x = [tick for tick in ticks_x if tick.is_integer()]
     x_at = scale(min(xs, default=0.0), max(xs, default=1.0), LEFT, WIDTH - RIGHT)
@@ -190,7 +186,7 @@ def _reference_lines(references: Sequence[Reference], y_at: Callable[[float], fl
         while any(abs(text_y - other) < LINE for other in used_heights):
             text_y += LINE
         used_heights.append(text_y)
-        label = f"{safe(reference.label)}: {reference.value:.4g}"
+        label = f"{escape(reference.label)}: {reference.value:.4g}"
         svg.append(text_at(WIDTH - RIGHT - 2, f"{text_y:.1f}", label, END, ITALIC, 'class="halo"'))
     return svg
 
@@ -204,7 +200,7 @@ def _reference_legend(references: Sequence[Reference], rows: int) -> list[str]:
             f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
         svg.append(
-            text_at(LEFT + 28, y + 1, f"{safe(reference.label)}: {reference.value:.4g}", ITALIC)
+            text_at(LEFT + 28, y + 1, f"{escape(reference.label)}: {reference.value:.4g}", ITALIC)
         )
     return svg
 
@@ -227,7 +223,7 @@ def element(parts: Sequence[str], height: float, standalone: bool, description: 
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {font}'
     )
-    title = f"<title>{safe(description)}</title>" if description else ""
+    title = f"<title>{escape(description)}</title>" if description else ""
     return f"{head}{colour}>{title}{''.join(parts)}</svg>"
 
 
@@ -279,15 +275,13 @@ def scatter_chart(
     Marks are numbered, and the legend has the names. Overlapping points share a mark. Points are
     left out if a number is not finite or x is not above 0.
     """
-    drawable = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
-    powers = [math.log10(x) for _, x, _ in drawable] or [0.0]
+    dots = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
+    powers = [math.log10(x) for _, x, _ in dots] or [0.0]
     low, high = math.floor(min(powers) * 2 - 0.01) / 2, math.ceil(max(powers) * 2 + 0.01) / 2
-    top = max((y for *_, y in drawable), default=1.0)
+    top = max((y for *_, y in dots), default=1.0)
     ticks_y = ticks(0.0, top)
-    x_at, y_at = (
-        scale(low, high, LEFT, WIDTH - RIGHT),
-        scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), BOTTOM, TOP + 6),
-    )
+    x_at = scale(low, high, LEFT, WIDTH - RIGHT)
+    y_at = scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), BOTTOM, TOP + 6)
     svg = headings(title, f"{y_label}; {note}")
     for tick in ticks_y:
         svg += _tick_line(y_at(tick), tick)
@@ -296,8 +290,8 @@ def scatter_chart(
         svg.append(text_at(f"{x_at(half_power / 2):.1f}", BOTTOM + 16, power, MIDDLE))
     svg.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     marks: list[tuple[float, float]] = []
-    rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
-    for number, (name, x, y) in enumerate(drawable):
+    rows = math.ceil(len(dots) / LEGEND_COLUMNS)
+    for number, (name, x, y) in enumerate(dots):
         mark_x, mark_y = x_at(math.log10(x)), y_at(y)
         close_marks = [
             k

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 
 from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
-from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe, text_at
+from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, escape, text_at
 
 # signs of a seat in a moment: it acts on the critical path, acts beside it, waits between two of
 # its turns, or is before its first or after its last turn
@@ -134,25 +134,25 @@ def timeline_lines(line: Timeline) -> list[str]:
     """Return a timeline as text: a row per seat, a sign per moment."""
     name_width = max(map(len, line.roles), default=0)
     max_moments = max(10, LINE_WIDTH - name_width - 4)
-    lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
+    lines, rows = [summary(line)], [_signs(line, seat) for seat in range(len(line.roles))]
     for begin in range(0, len(line.moments), max_moments):
         end = min(begin + max_moments, len(line.moments))
         lines += ["", f"{'moments':<{name_width}}  {begin} to {end - 1}"]
-        for role, letters in zip(line.roles, rows, strict=True):
-            lines.append(f"{role:<{name_width}}  {letters[begin:end]}".rstrip())
+        for role, signs in zip(line.roles, rows, strict=True):
+            lines.append(f"{role:<{name_width}}  {signs[begin:end]}".rstrip())
     lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
     waits = [(role, waits_text(line, seat)) for seat, role in enumerate(line.roles)]
     return [*lines, *(f"{role} waited {text}" for role, text in waits if text)]
 
 
-def _letters(line: Timeline, seat: int) -> str:
-    letters = [AWAY] * len(line.moments)
+def _signs(line: Timeline, seat: int) -> str:
+    signs = [AWAY] * len(line.moments)
     for moment in line.waits(seat):
-        letters[moment] = WAITS
+        signs[moment] = WAITS
     path_seats = line.path_seats()
     for moment in line.acts(seat):
-        letters[moment] = ACTS if path_seats[moment] == seat else BESIDE
-    return "".join(letters)
+        signs[moment] = ACTS if path_seats[moment] == seat else BESIDE
+    return "".join(signs)
 
 
 def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
@@ -169,8 +169,8 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     step = min(MAX_WIDTH, (WIDTH - NAMES - RIGHT) / max(count, 1))
     note = f" The first {count} moments are drawn." if count < len(line.moments) else ""
     svg = [
-        f'<text x="10" y="16" font-size="13" font-weight="600">{safe("Who acts when")}</text>',
-        f'<text x="10" y="31" opacity=".7">{safe(summary(line) + note)}</text>',
+        '<text x="10" y="16" font-size="13" font-weight="600">Who acts when</text>',
+        f'<text x="10" y="31" opacity=".7">{escape(summary(line) + note)}</text>',
     ]
     tick_spacing = max(1, -(-count // 10))
     for number in range(0, count, tick_spacing):
@@ -196,7 +196,7 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
 def _row(line: Timeline, seat: int, role: str, path_seats: Sequence[int], step: float) -> list[str]:
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
-    label = f"{safe(name)}<title>{safe(role)}</title>"
+    label = f"{escape(name)}<title>{escape(role)}</title>"
     svg = [text_at(NAMES - 8, f"{y + 4:.1f}", label, END)]
     acts = [moment for moment in line.acts(seat) if moment < len(path_seats)]
     if acts:

@@ -9,15 +9,15 @@ from typing import Any
 from sparring.report.svg import Series, line_chart
 
 IDLE = 0.2  # players or learner that are idle for this share of time or more are waiting
-NUM_LATEST_STEPS = 20  # newest steps that the sentence covers
-FAULTS = {
+NUM_LATEST_STEPS = 20  # newest steps that ``workers_sentence`` covers
+FAULT_TEXTS = {
     "lost_workers": "workers lost",
     "resent_units": "units played again",
     "timed_out_units": "units timed out",
-    "duplicate_units": "second answers to a unit",
+    "duplicate_units": "units answered twice",
     "refused_weights": "damaged files of weights refused",
 }
-STATES = {
+EPISODE_STATES = {
     "issued_games": "issued to workers",
     "learned_games": "trained on",
     "withheld_games": "withheld because they were too stale",
@@ -26,12 +26,12 @@ STATES = {
 }
 
 
-def learner_idle(timing: Mapping[str, Any]) -> float:
+def idle_share_of_learner(timing: Mapping[str, Any]) -> float:
     """Return the share of a step in which the learner waited for episodes."""
     return (timing.get("seconds/play") or 0.0) / max(timing.get("seconds/round") or 0.0, 1e-9)
 
 
-def bottleneck(players_idle: float, learner_idle: float) -> tuple[str, str]:
+def find_bottleneck(players_idle: float, learner_idle: float) -> tuple[str, str]:
     """Return (bottleneck of a run as one word, advice).
 
     Args:
@@ -47,18 +47,18 @@ def bottleneck(players_idle: float, learner_idle: float) -> tuple[str, str]:
     return "nothing", "players and learner are both busy"
 
 
-def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
+def format_status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     """Return the workers' part of the status line; "" without workers."""
     if "workers" not in timing:
         return ""
-    players_idle, learner_idle_share = timing["workers_idle"], learner_idle(timing)
+    players_idle, learner_idle_share = timing["workers_idle"], idle_share_of_learner(timing)
     lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
-    num_lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
-    limit = bottleneck(players_idle, learner_idle_share)[0]
+    num_faults = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
+    bottleneck_name = find_bottleneck(players_idle, learner_idle_share)[0]
     text = (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players_idle:.0%}, "
-        f"learner {learner_idle_share:.0%}  limit: {limit}"
-        f"{f'  {num_lost:.0f} lost' if num_lost else ''}"
+        f"learner {learner_idle_share:.0%}  limit: {bottleneck_name}"
+        f"{f'  {num_faults:.0f} lost' if num_faults else ''}"
     )
     episode_counts = count_by_state(metrics)
     if not episode_counts:
@@ -71,8 +71,10 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
 
 def count_by_state(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of episodes by state; empty with ``scale.order: pinned``."""
-    values = {name: float(metrics[name]) for name in STATES if metrics.get(name) is not None}
-    return values if len(values) == len(STATES) else {}
+    values = {
+        name: float(metrics[name]) for name in EPISODE_STATES if metrics.get(name) is not None
+    }
+    return values if len(values) == len(EPISODE_STATES) else {}
 
 
 def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> str:
@@ -82,19 +84,19 @@ def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> s
         lines: lines of timing.jsonl in which workers played, at least one.
         lag: staleness of the players' weights in steps; None without staleness.
     """
-    latest = lines[-NUM_LATEST_STEPS:]
-    players_idle = median(line["workers_idle"] for line in latest)
-    learner_idle_share = median(learner_idle(line) for line in latest)
-    staleness_text = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
-    advice = bottleneck(players_idle, learner_idle_share)[1]
+    latest_lines = lines[-NUM_LATEST_STEPS:]
+    players_idle = median(line["workers_idle"] for line in latest_lines)
+    learner_idle_share = median(idle_share_of_learner(line) for line in latest_lines)
+    staleness_text = "" if lag is None else f", with weights that were {lag:.2g} steps old"
+    advice = find_bottleneck(players_idle, learner_idle_share)[1]
     return (
-        f"{latest[-1]['workers']:.0f} workers played{staleness_text}. In the last {len(latest)} "
-        f"steps the players were idle for {players_idle:.0%} of their time and the learner for "
-        f"{learner_idle_share:.0%} of its (medians): {advice}."
+        f"{latest_lines[-1]['workers']:.0f} workers played{staleness_text}. In the last "
+        f"{len(latest_lines)} steps the players were idle for {players_idle:.0%} of their time "
+        f"and the learner for {learner_idle_share:.0%} of its (medians): {advice}."
     )
 
 
-def workers_values(
+def workers_section(
     timing: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """Return the report's section on workers; None without workers.
@@ -108,7 +110,7 @@ def workers_values(
     if not lines:
         return None
     player_points = [(line["step"], line["workers_idle"]) for line in lines]
-    learner_points = [(line["step"], learner_idle(line)) for line in lines]
+    learner_points = [(line["step"], idle_share_of_learner(line)) for line in lines]
     ready_points = [(line["step"], line["workers"]) for line in lines]
     lag_points = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
     idle_series = [
@@ -132,7 +134,9 @@ def workers_values(
         "charts": charts,
         "faults": [
             (text, f"{sum(line.get(name) or 0 for line in lines):.0f}")
-            for name, text in FAULTS.items()
+            for name, text in FAULT_TEXTS.items()
         ],
-        "account": [(STATES[name], f"{number:.0f}") for name, number in episode_counts.items()],
+        "account": [
+            (EPISODE_STATES[name], f"{number:.0f}") for name, number in episode_counts.items()
+        ],
     }

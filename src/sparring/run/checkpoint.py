@@ -67,7 +67,7 @@ def save(
     Args:
         folder: the run folder.
         step: number of finished steps.
-        write: writes all files into the given folder, among them ``state.json``, a mapping.
+        write: writes all files into the given folder; one is ``state.json``, which holds a mapping.
         keep: number of checkpoints to keep, at least 1.
         earlier: a checkpoint's folder. Files that ``write`` has linked from it are not read again.
 
@@ -78,22 +78,22 @@ def save(
         RunError: the disk is full or not writable; earlier checkpoints are untouched.
     """
     root = folder / "checkpoints"
-    final, temporary = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
-    with disk_errors(final):
+    final_path, new_path = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
+    with disk_errors(final_path):
         root.mkdir(exist_ok=True)
         _remove_leftovers(root)
         try:
-            temporary.mkdir()
-            write(temporary)
-            manifest = {"format": FORMAT, "step": step, "files": _file_entries(temporary, earlier)}
-            write_synced(temporary / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
-            sync_folder(temporary)
+            new_path.mkdir()
+            write(new_path)
+            manifest = {"format": FORMAT, "step": step, "files": _file_entries(new_path, earlier)}
+            write_synced(new_path / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
+            sync_folder(new_path)
             sync_files(folder.glob("*.jsonl"))  # metrics up to this checkpoint
-            _rename_into_place(temporary, final)
+            _rename_into_place(new_path, final_path)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(new_path, ignore_errors=True)
     _prune(root, step, keep)
-    return final
+    return final_path
 
 
 def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
@@ -115,15 +115,15 @@ def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     return entries
 
 
-def _rename_into_place(temporary: Path, final: Path) -> None:
+def _rename_into_place(new_path: Path, final_path: Path) -> None:
     """Rename a new checkpoint to its final name; until then the older one stays readable."""
-    if final.exists():
-        replaced_path = final.with_name(final.name + _REPLACED)
+    if final_path.exists():
+        replaced_path = final_path.with_name(final_path.name + _REPLACED)
         if replaced_path.exists():
             _remove(replaced_path)
-        os.rename(final, replaced_path)
-    os.rename(temporary, final)
-    sync_folder(final.parent)
+        os.rename(final_path, replaced_path)
+    os.rename(new_path, final_path)
+    sync_folder(final_path.parent)
 
 
 def _prune(root: Path, step: int, keep: int) -> None:
@@ -132,13 +132,13 @@ def _prune(root: Path, step: int, keep: int) -> None:
     Later checkpoints are damaged, as the run resumed from an earlier step; they are removed too.
     """
     checkpoints = _checkpoints_in(root)
-    newest = [
+    newest_paths = [
         path
         for path_step, path in checkpoints
         if path_step <= step and not path.name.endswith(_REPLACED)
     ][-keep:]
     for _, path in checkpoints:
-        if path not in newest:
+        if path not in newest_paths:
             _remove(path)
 
 
@@ -169,9 +169,9 @@ def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
     root = folder / "checkpoints"
     _remove_leftovers(root)
     if latest is not None:
-        earlier = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
-        newest_steps = sorted({step for step, _ in earlier})[-keep:]
-        for step, path in earlier:
+        checkpoints = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
+        newest_steps = sorted({step for step, _ in checkpoints})[-keep:]
+        for step, path in checkpoints:
             successor = path.with_name(path.name.removesuffix(_REPLACED))
             if path != latest.path and (
                 step not in newest_steps or (successor != path and successor.exists())

@@ -69,7 +69,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: a key that must not change differs.
     """
-    changes = _fixed_changes(_with_defaults(folder.config()), config)
+    changes = _list_changes(_with_defaults(folder.config()), config)
     if changes:
         raise RunError(
             f"{folder.path} was started with another configuration: {changes}. Resume without "
@@ -81,20 +81,20 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Describe how a configuration differs from a checkpoint's; "" if they are equal."""
     if SAVED not in latest.state:
         return ""
-    return _fixed_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _list_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def fixed_settings(config: RunConfig) -> dict[str, Any]:
     """Return the settings that must not change; a checkpoint holds them."""
     settings = config.model_dump(mode="json")
-    fixed = {key: value for key, value in settings.items() if key not in FREE_KEYS}
+    fixed_values = {key: value for key, value in settings.items() if key not in FREE_KEYS}
     for section, keys in FREE_NESTED.items():
-        fixed[section] = {
+        fixed_values[section] = {
             key: value
-            for key, value in fixed[section].items()
+            for key, value in fixed_values[section].items()
             if key not in keys and f"{section}.{key}" not in FREE_IF_PRESENT
         }
-    return {**fixed, "scale": {key: settings["scale"][key] for key in REPRODUCIBILITY_KEYS}}
+    return {**fixed_values, "scale": {key: settings["scale"][key] for key in REPRODUCIBILITY_KEYS}}
 
 
 def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
@@ -124,12 +124,12 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
         lines += [
             {
                 "step": latest.step,
-                "key": c.key,
-                "old": _json_value(c.old),
-                "new": _json_value(c.new),
+                "key": change.key,
+                "old": _json_value(change.old),
+                "new": _json_value(change.new),
             }
-            for c in changes
-            if _json_value(c.old) != _json_value(c.new)  # a removed key is recorded as null
+            for change in changes
+            if _json_value(change.old) != _json_value(change.new)  # null: a removed key
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (
@@ -164,17 +164,17 @@ def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {
+    nested_settings = {
         section: {key: config.get(section, {}).get(key, default) for key, default in keys.items()}
         for section, keys in FREE_NESTED.items()
     }
     for section, key in (key_path.split(".") for key_path in FREE_IF_PRESENT):
         if key in config.get(section, {}):
-            nested[section][key] = config[section][key]
-    return {**{key: config[key] for key in FREE_KEYS if key in config}, **nested}
+            nested_settings[section][key] = config[section][key]
+    return {**{key: config[key] for key in FREE_KEYS if key in config}, **nested_settings}
 
 
-def _fixed_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 

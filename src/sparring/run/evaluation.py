@@ -1,9 +1,9 @@
 """Evaluation during training: exact exploitability where enumeration allows, and matches against
 bots.
 
-These metrics measure the answer of the run: its EMA weights if ``learner.average`` is set, else its
-live weights (those that play and learn), or the mixture of members that ``league.answer`` names.
-All other metrics of a run measure the live weights.
+These metrics measure the answer of the run: the mixture of members that ``league.answer`` names.
+Without a mixture, they measure the EMA weights; without ``learner.average``, the live weights,
+which play and learn. All other metrics of a run measure the live weights.
 
 Metrics, per game GAME:
     nash_conv/GAME                  NashConv: sum of exploitability over all seats; 0 at equilibrium
@@ -191,13 +191,13 @@ class Evaluator:
         if num_games:
             self._on_progress(0, num_games)
         for note in policy.notes if isinstance(policy, HasNotes) else ():
-            self._note(note, "answer")
+            self._add_note(note, "answer")
         for game in self.games:
             if game.name in self._info_states:
                 try:
-                    exact = exact_figures_of(game, self._info_states[game.name], policy)
-                    self._note(exact.note, f"exact/{game.name}")
-                    metrics.update(exact.figures)
+                    exact_result = exact_figures_of(game, self._info_states[game.name], policy)
+                    self._add_note(exact_result.note, f"exact/{game.name}")
+                    metrics.update(exact_result.figures)
                 except GameError as error:  # this policy has no action probabilities
                     self.notes.append(str(error))
                     del self._info_states[game.name]
@@ -216,7 +216,7 @@ class Evaluator:
                         on_finished=partial(self._report_progress, num_finished, num_games),
                     )
                     num_finished += game.num_seats * opponent.games_per_seat
-                    self._note(" ".join(report.notes), f"lost/{game.name}")
+                    self._add_note(" ".join(report.notes), f"lost/{game.name}")
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
@@ -239,7 +239,7 @@ class Evaluator:
             )
         return self._starts[game.name]
 
-    def _note(self, note: str, subject: str) -> None:
+    def _add_note(self, note: str, subject: str) -> None:
         if note and subject not in self._noted_subjects:
             self._noted_subjects.add(subject)
             self.notes.append(note)

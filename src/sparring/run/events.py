@@ -32,7 +32,7 @@ from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-MAX_FAILURES = 3  # after as many failures in a row, a sink pauses 2, 4, 8 ... steps between tries
+MAX_FAILURES = 3  # failures in a row; then a sink pauses 2, 4, 8 ... steps between tries
 MAX_PAUSE_EXPONENT = 8  # the longest pause is 2**8 steps
 
 
@@ -186,7 +186,7 @@ class MetricsWriter:
         for event in events:
             self._append(HEALTH, {**event, "step": step})
 
-    def snapshots(self, step: int, lines: Iterable[Mapping[str, Any]]) -> None:
+    def record_snapshots(self, step: int, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append the snapshots that a step took into the league to league.jsonl.
 
         Raises:
@@ -378,10 +378,10 @@ class HealthMonitor:
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._first: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
+        self._first_records: dict[tuple[int, str], list[float]] = {}  # for ``times_start``
         self._best_values: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
-        self._recorded: set[int] = set()  # rules whose metric has been recorded
-        self._reported: set[tuple[int, str]] = set()  # rules and metrics with a finding
+        self._recorded_rules: set[int] = set()  # rules whose metric has been recorded
+        self._reported_findings: set[tuple[int, str]] = set()  # rules and metrics with a finding
         for line in lines:
             self.observe(
                 line["step"], {name: value for name, value in line.items() if name != "step"}
@@ -397,15 +397,19 @@ class HealthMonitor:
                 if fits(rule.metric, without_policy(name, self._policies)) or name == rule.metric
             )
             if names:
-                self._recorded.add(index)
-            elif index not in self._recorded and step == UNRECORDED_AFTER and not rule.if_recorded:
+                self._recorded_rules.add(index)
+            elif (
+                index not in self._recorded_rules
+                and step == UNRECORDED_AFTER
+                and not rule.if_recorded
+            ):
                 findings.append(_missing_metric_finding(rule, step))
             for name in names if step > num_ignored_steps(rule, self._steps) else ():
                 bounds = self._bounds((index, name), rule, metrics[name])
                 key = (index, name)
                 if bounds is not None and self._is_new_finding(key, bounds, metrics[name]):
                     findings.append(
-                        _finding(
+                        _make_finding(
                             bounds,
                             step,
                             name,
@@ -423,7 +427,7 @@ class HealthMonitor:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
-        first_values = self._first.setdefault(key, [])
+        first_values = self._first_records.setdefault(key, [])
         if len(first_values) < START_RECORDS:
             first_values.extend([value] if value is not None and math.isfinite(value) else [])
             return None
@@ -432,18 +436,18 @@ class HealthMonitor:
     def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        best = self._best_values.get(key)
+        best_value = self._best_values.get(key)
         if value is None or not math.isfinite(value):
-            return _scale_bounds(rule, best or 0.0)
+            return _scale_bounds(rule, best_value or 0.0)
         choose_best = min if rule.above is not None else max
-        self._best_values[key] = value if best is None else choose_best(best, value)
-        return None if best is None else _scale_bounds(rule, best)
+        self._best_values[key] = value if best_value is None else choose_best(best_value, value)
+        return None if best_value is None else _scale_bounds(rule, best_value)
 
     def _is_new_finding(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
         self._streaks[key] = self._streaks.get(key, 0) + 1 if is_unhealthy(rule, value) else 0
-        if self._streaks[key] < rule.for_steps or key in self._reported:
+        if self._streaks[key] < rule.for_steps or key in self._reported_findings:
             return False
-        self._reported.add(key)
+        self._reported_findings.add(key)
         return True
 
 
@@ -488,7 +492,7 @@ def fits(pattern: str, name: str) -> bool:
     )
 
 
-def _finding(
+def _make_finding(
     rule: HealthRule,
     step: int,
     name: str,

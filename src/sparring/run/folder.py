@@ -194,7 +194,7 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with contextlib.suppress(LockedError), cls(path) as folder:  # locked: in replacement
+            with contextlib.suppress(LockedError), cls(path) as folder:  # locked while replaced
                 folder.settle()
         if _has_no_run(path):
             raise RunError(
@@ -294,8 +294,7 @@ class RunFolder:
         is_moved_back = settle(self.path, KEPT_NAMES)
         if is_moved_back:
             log.warning(
-                "%s holds the old run again, as the new one saved no checkpoint.",
-                self.path,
+                "%s holds the old run again, as the new one saved no checkpoint.", self.path
             )
         return is_moved_back
 

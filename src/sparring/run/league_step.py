@@ -76,7 +76,7 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
         engine.take_member(START.for_policy(name))
     if league.together or len(names) == 1:
         return state
-    return state.remembering(**{LEAGUE: LeagueRecord(live=names[0]).to_json()})
+    return state.with_owners(**{LEAGUE: LeagueRecord(live=names[0]).to_json()})
 
 
 def league_step(
@@ -106,21 +106,23 @@ def league_step(
     if not config.league.every:
         return state
     record, learners = LeagueRecord.of(state), list(config.league.tags)
-    names = [record.live] if record.live else learners
-    record = _count_step(config, methods, state, record, names, episodes)
-    due_names = [name for name in names if _is_due(config, engine, methods, state, record, name)]
+    active_names = [record.live] if record.live else learners
+    record = _count_step(config, methods, state, record, active_names, episodes)
+    due_names = [
+        name for name in active_names if _is_due(config, engine, methods, state, record, name)
+    ]
     if notify is not None:
         notify(state.step, [_snapshot_line(config, state, record, name) for name in due_names])
     for name in due_names:
         record = _take_snapshot(config, engine, methods, state, record, name)
     if due_names:
         book = with_plays(config, engine, state.payoffs.restricted_to(engine.members), state.step)
-        state = state.remembering(payoffs=book.to_json())
+        state = state.with_owners(payoffs=book.to_json())
     if due_names and record.live:
         record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
     present_names = {str(member) for member in engine.members}
     parents = {name: origin for name, origin in record.members.items() if name in present_names}
-    return state.remembering(**{LEAGUE: replace(record, members=parents).to_json()})
+    return state.with_owners(**{LEAGUE: replace(record, members=parents).to_json()})
 
 
 def _count_step(
@@ -195,15 +197,15 @@ def _take_snapshot(
     engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
     snapshots = [member for member in engine.members if member.name == new_member.name]
-    permanent = [start] if league.start else []
+    permanent_members = [start] if league.start else []
     request = KeepRequest(
-        members=[member for member in snapshots if member not in permanent],
-        keep=league.keep - len(permanent),
+        members=[member for member in snapshots if member not in permanent_members],
+        keep=league.keep - len(permanent_members),
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
         permanent_members=[
-            m for m in engine.members if m in permanent or m.name != new_member.name
+            m for m in engine.members if m in permanent_members or m.name != new_member.name
         ],
     )
     kept_members = methods.keeping(request, progress=state.step / config.steps)
@@ -211,7 +213,7 @@ def _take_snapshot(
         if member not in kept_members:
             engine.drop_member(member)
     draw = engine.root.child("restart").child(state.step).child(name).uniform(0)
-    restarts = draw < league.restart_of(name)
+    is_restarting = draw < league.restart_of(name)
     members = dict(record.members)
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
@@ -224,9 +226,9 @@ def _take_snapshot(
         record,
         members=members,
         age={**record.age, name: 0},
-        origin={**record.origin, name: str(start if restarts else new_member)},
+        origin={**record.origin, name: str(start if is_restarting else new_member)},
         returns={**record.returns, name: ()} if name in record.returns else record.returns,
-        anew=(*record.anew, name) if restarts else record.anew,
+        anew=(*record.anew, name) if is_restarting else record.anew,
     )
 
 
@@ -253,4 +255,4 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         engine.restart(START.for_policy(name))
         policies = (name,) if config.league.learners else engine.learners
         empty_states |= {owner_of(policy): {} for policy in policies}
-    return state.remembering(**empty_states, **{LEAGUE: replace(record, anew=()).to_json()})
+    return state.with_owners(**empty_states, **{LEAGUE: replace(record, anew=()).to_json()})

@@ -95,10 +95,10 @@ def train(
         DivergedError: a value is not finite; this step is not saved.
     """
     games = [game for game, _ in engine.environments]
-    methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, on_evaluation)
+    methods, seen_states = Methods.of(config, games), SeenInitialStates(config, games)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen_states, on_evaluation)
     state, saved_path, notes = _restore(config, engine, folder, resume)
-    current_step, halt = 0, ""  # step 0: the warm-up; text of a rule that stops the run
+    current_step, halt = 0, ""  # step 0 is the warm-up; ``halt`` is the text of a stopping rule
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
@@ -117,7 +117,7 @@ def train(
             outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
             metrics, timing, episodes = outcome.metrics, outcome.timing, outcome.episodes
-            state = league_step(config, engine, methods, state, episodes, writer.snapshots)
+            state = league_step(config, engine, methods, state, episodes, writer.record_snapshots)
             if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 apart = bool(apart_keys(config))
@@ -166,7 +166,7 @@ def train(
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return the source of steps that are played ahead of the learner; None: none are."""
+    """Return the source of steps that are played ahead of the learner; None without such steps."""
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None

@@ -24,7 +24,7 @@ from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, seats_by_player, seats_by_team, teams_of
 from sparring.league.meta_game import apart_keys, check_sides, pair_shares, solvers_of
-from sparring.league.payoffs import TOLERANCE, IdentityKey, Payoffs, Results, Row, pair_rows
+from sparring.league.payoffs import TOLERANCE, IdentityKey, Payoffs, Results, RowKey, pair_row_keys
 from sparring.measure.exploitability import history_reach, query_policy
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, untrained_spec
@@ -56,12 +56,12 @@ def with_exact(
             for pair in (*itertools.permutations(engine.members, 2), *self_pairs)
             if not book.results(*pair, environment=game.name).exact
         ]
-        states = _states(IdentityKey(game), config.evaluation.max_states)
+        states = _enumerate_states(IdentityKey(game), config.evaluation.max_states)
         probabilities: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
             probabilities[member] = query_policy(scorer, states)[0]
-        results: dict[Row, Results] = {}
+        results: dict[RowKey, Results] = {}
         for pair in pairs:
             results |= pair_results(game, states, pair, probabilities, by_policy=several_learners)
         book = book.with_exact(results)
@@ -75,7 +75,7 @@ def pair_results(
     policies: Mapping[PlayerRef, Sequence[FloatArray]],
     *,
     by_policy: bool = False,
-) -> dict[Row, Results]:
+) -> dict[RowKey, Results]:
     """Return the exact results of two members; the first member plays the first side.
 
     With reach(z) the probability of a terminal history z, and u(z) the payoff of the player's side,
@@ -89,7 +89,7 @@ def pair_results(
         states: result of ``enumerate_info_states(game)``.
         pair: two members.
         policies: both members' probabilities of the legal actions in each information state.
-        by_policy: as in ``Payoffs.after``.
+        by_policy: as in ``Payoffs.with_episodes``.
     """
     teams = tuple(teams_of(game))
     first_side = seats_by_player(teams)[0]
@@ -98,11 +98,11 @@ def pair_results(
     reach = history_reach(states, rows)[states.tree.terminal]
     is_cooperative = len(seats_by_team(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in seats_by_player(teams)]
-    row_results: dict[Row, list[Results]] = {}
-    for row, own_side, other_side in pair_rows(game.name, players, teams, by_policy):
+    row_results: dict[RowKey, list[Results]] = {}
+    for row, own_side, other_side in pair_row_keys(game.name, players, teams, by_policy):
         if row.player != row.opponent or pair[0] == pair[1]:
             u, v = payoffs[own_side], payoffs[other_side]
-            result = _results(reach, u, v, can_win=not is_cooperative)
+            result = _exact_results(reach, u, v, can_win=not is_cooperative)
             row_results.setdefault(row, []).append(result)
     return {row: _mean_results(results) for row, results in row_results.items()}
 
@@ -120,7 +120,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
     """
     for game in _environments_with_sides(engine):
         try:
-            states = _states(IdentityKey(game), config.evaluation.max_states)
+            states = _enumerate_states(IdentityKey(game), config.evaluation.max_states)
             for name in config.league.tags:
                 scorer: Any = engine.agent(LEARNER.for_policy(name))
                 query_policy(scorer, states)
@@ -145,11 +145,11 @@ def _environments_with_sides(engine: Engine) -> Iterator[Environment]:
 
 
 @lru_cache(maxsize=8)  # enumeration is slow and does not depend on policies
-def _states(game: IdentityKey[Environment], limit: int) -> InfoStates:
+def _enumerate_states(game: IdentityKey[Environment], limit: int) -> InfoStates:
     return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) -> Results:
+def _exact_results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) -> Results:
     """Return the exact results of one side against another.
 
     Args:
@@ -158,8 +158,8 @@ def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) 
         v: payoff of the other side, [Z].
         can_win: whether the environment has a winner.
     """
-    largest = np.maximum(np.abs(u), np.abs(v))
-    is_draw = np.abs(u - v) <= np.maximum(TOLERANCE * largest, TOLERANCE)
+    largest_payoff = np.maximum(np.abs(u), np.abs(v))
+    is_draw = np.abs(u - v) <= np.maximum(TOLERANCE * largest_payoff, TOLERANCE)
     win, loss = (reach[~is_draw & (u > v)].sum(), reach[~is_draw & (u < v)].sum())
     return Results(
         games=1,
@@ -226,7 +226,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             agents = {str(p): engine.agent(p) for spec in specs for p in spec.players}
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             several_learners = bool(config.league.learners)
-            book = book.after(
+            book = book.with_episodes(
                 rollout.require_any().episodes,
                 {game.name: teams_of(game)},
                 by_policy=several_learners,

@@ -89,12 +89,12 @@ class Prefetch:
             if step not in self._open:
                 inputs = _restore_inputs(engine, step, records.get(str(step)))
                 self._open[step] = _OpenStep(
-                    inputs or self._inputs(step, state), *self._step_arguments
+                    inputs or self._pin_inputs(step, state), *self._step_arguments
                 )
-        current = self._open.pop(state.step)
-        episodes = current.result()
-        if current.inputs.pinned is not None:
-            engine.release(current.inputs.pinned)
+        current_step = self._open.pop(state.step)
+        episodes = current_step.result()
+        if current_step.inputs.pinned is not None:
+            engine.release(current_step.inputs.pinned)
         for open_step in self._open.values():
             open_step.advance()
         return episodes
@@ -103,7 +103,7 @@ class Prefetch:
         """Return the state of open steps for a checkpoint."""
         return {OPEN: {str(step): _record_inputs(s.inputs) for step, s in self._open.items()}}
 
-    def _inputs(self, step: int, state: RunState) -> StepInputs:
+    def _pin_inputs(self, step: int, state: RunState) -> StepInputs:
         config, engine, _ = self._step_arguments
         pinned = engine.pin()
         if pinned is None:
@@ -192,10 +192,10 @@ class FreshSteps:
         self._config, self._engine, self._methods = config, engine, methods
         self._admission: Admission | None = None  # None before the first step
         self._num_draws = 0  # draws of specs so far
-        self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
+        self._unissued_groups: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
         self._snapshot_pins: list[Pinned] = []  # for each draw, the snapshots that its specs use
         self._arms: dict[int, str] = {}  # arm of each group that no step has taken
-        self._arrived: dict[int, tuple[Episode, ...]] = {}
+        self._arrived_episodes: dict[int, tuple[Episode, ...]] = {}
         self._counts = RolloutCounts()  # counts of arrivals since the last step
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
@@ -220,7 +220,7 @@ class FreshSteps:
                 self._listen(admission, wait=True)
                 continue
             number = admission.arrived_groups[0]
-            group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
+            group = FreshGroup(number, self._arms.pop(number), self._arrived_episodes.pop(number))
             is_stale = max(self._staleness(group.episodes), default=0) > lag
             admission.take_group(number, is_too_stale=is_stale)
             (stale if is_stale else fresh).append(group)
@@ -233,7 +233,7 @@ class FreshSteps:
         self._workers.publish_weights()
         self._listen(admission, wait=False)
         groups = [
-            FreshGroup(number, self._arms[number], self._arrived[number])
+            FreshGroup(number, self._arms[number], self._arrived_episodes[number])
             for number in admission.arrived_groups
         ]
         return {FRESH: FreshRecord(admission.budget, self._num_draws, groups)}
@@ -262,7 +262,7 @@ class FreshSteps:
         )
         admission.restore_groups({group.number: len(group.episodes) for group in record.groups})
         self._arms = {group.number: group.arm for group in record.groups}
-        self._arrived = {group.number: group.episodes for group in record.groups}
+        self._arrived_episodes = {group.number: group.episodes for group in record.groups}
         return admission
 
     def _issue(self, state: RunState, admission: Admission) -> None:
@@ -285,9 +285,9 @@ class FreshSteps:
             self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next_group(self, state: RunState) -> list[EpisodeSpec]:
-        if not self._unissued:
+        if not self._unissued_groups:
             self._draw_specs(state)
-        return self._unissued.popleft()
+        return self._unissued_groups.popleft()
 
     def _draw_specs(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
@@ -308,7 +308,7 @@ class FreshSteps:
         for spec in specs:  # specs of one group need not be adjacent
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
-        self._unissued.extend(groups.values())
+        self._unissued_groups.extend(groups.values())
         self._num_draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
@@ -323,7 +323,7 @@ class FreshSteps:
             admission.record_arrival(
                 unit, {group: len(members) for group, members in episodes.items()}
             )
-            self._arrived |= {group: tuple(members) for group, members in episodes.items()}
+            self._arrived_episodes |= {group: tuple(members) for group, members in episodes.items()}
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
 
@@ -342,24 +342,26 @@ class FreshSteps:
         self,
         state: RunState,
         admission: Admission,
-        fresh: list[FreshGroup],
-        stale: list[FreshGroup],
+        fresh_groups: list[FreshGroup],
+        stale_groups: list[FreshGroup],
     ) -> StepEpisodes:
-        lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
+        lags = [lag for group in fresh_groups for lag in self._staleness(group.episodes)]
         result = shape_episodes(
             self._config,
             self._engine,
             self._methods,
-            [episode for group in (*fresh, *stale) for episode in group.episodes],
+            [episode for group in (*fresh_groups, *stale_groups) for episode in group.episodes],
             step=state.step,
-            stale_ids=frozenset(e.episode_id for group in stale for e in group.episodes),
+            stale_ids=frozenset(e.episode_id for group in stale_groups for e in group.episodes),
         )
-        result.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
+        result.arm_of = {group.number: group.arm for group in (*fresh_groups, *stale_groups)}
         result.observed = [(table, result.arm_of) for table, _ in result.observed]
         result.counts, self._counts = self._counts, RolloutCounts()
         result.lag = sum(lags) / max(len(lags), 1)
         result.metrics["lag_max"] = float(max(lags, default=0))
-        num_episodes = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
+        num_episodes = [
+            sum(len(group.episodes) for group in groups) for groups in (stale_groups, fresh_groups)
+        ]
         result.metrics["withheld_share"] = num_episodes[0] / max(sum(num_episodes), 1)
         budget = asdict(admission.budget)
         result.metrics |= {f"{name}_games": float(number) for name, number in budget.items()}

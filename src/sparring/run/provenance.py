@@ -1,4 +1,4 @@
-"""provenance.json: where and how a run was started, each time.
+"""provenance.json: where and how each start of a run happened.
 
 Only this file depends on the machine and the date. Configuration, seed and code determine the rest.
 
@@ -6,9 +6,9 @@ Only this file depends on the machine and the date. Configuration, seed and code
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
 ``replies`` says how much a reply depends on the other prompts in its batch. "own bits": not at all;
-its numbers stay the same. "within 1e-5": log-probabilities differ by up to 1e-5, ids rarely.
+a reply is the same in any batch. "within 1e-5": log-probabilities differ by up to 1e-5, ids rarely.
 ``decoding`` names the code that sampled replies: "compiled", or "torch" with the reason
-(``models/forward_pass.py``). If a resumed run uses other code, its numbers differ, and it warns.
+(``models/forward_pass.py``). A resumed run with other code gets other digits, and a warning.
 ``measured`` names the weights that evaluation measures: "EMA weights", "live weights" or a mixture
 of members.
 """
@@ -49,10 +49,10 @@ PACKAGES = (
     "peft",
 )
 # git arguments that select code, without pages and results
-CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
+PATHS = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
-def note_start(
+def add_start(
     path: Path,
     command: Sequence[str],
     *,
@@ -161,7 +161,7 @@ def code_commit() -> str | None:
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD") + (
-            "-dirty" if git("status", "--porcelain", "--untracked-files=no", *CODE) else ""
+            "-dirty" if git("status", "--porcelain", "--untracked-files=no", *PATHS) else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None

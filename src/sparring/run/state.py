@@ -164,9 +164,9 @@ class RunState:
 
     def after(self, **owners: Any) -> RunState:
         """Return the state after the next step, with these new states of owners."""
-        return replace(self.remembering(**owners), step=self.step + 1)
+        return replace(self.with_owners(**owners), step=self.step + 1)
 
-    def remembering(self, **owners: Any) -> RunState:
+    def with_owners(self, **owners: Any) -> RunState:
         """Return the state of the same step, with these new states of owners."""
         return replace(self, owners={**self.owners, **owners})
 
@@ -177,8 +177,8 @@ class RunState:
             folder: folder of the new checkpoint.
             states: further entries of ``state.json``.
         """
-        plain = {name: value for name, value in self.owners.items() if name not in FILE_STATES}
-        write_synced(folder / STATE, json.dumps({**plain, **states}, sort_keys=True).encode())
+        data = {name: value for name, value in self.owners.items() if name not in FILE_STATES}
+        write_synced(folder / STATE, json.dumps({**data, **states}, sort_keys=True).encode())
         for name, value in self.owners.items():
             if name in FILE_STATES:
                 value.save(folder)

@@ -229,17 +229,17 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         for episode in episodes
         if any(turn.attempt and episode.trained[turn.seat] for turn in episode.turns)
     }
-    attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
+    payoff_sums: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for index, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trial_games else ()
-        unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
+        unsent_attempts = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
-            if episode.trained[turn.seat] and turn.attempt not in unsent:
-                payoffs, seat_key = attempts[episode.game, turn.attempt], (index, turn.seat)
+            if episode.trained[turn.seat] and turn.attempt not in unsent_attempts:
+                payoffs, seat_key = (payoff_sums[episode.game, turn.attempt], (index, turn.seat))
                 payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
-        for (game, attempt), payoffs in sorted(attempts.items())
+        for (game, attempt), payoffs in sorted(payoff_sums.items())
     }
 
 
@@ -392,8 +392,8 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
     if not is_comparable.any():
         return {}
     deviation = group_std(returns, group_of, count, ddof=0)[is_comparable]
-    equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
-    return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
+    is_equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
+    return {"group_deviation": float(deviation.mean()), "group_equal_share": float(is_equal.mean())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -609,14 +609,14 @@ def shape_episodes(
     """
     progress = step / config.steps
     episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
-    trained = [episode for episode in episodes if episode.episode_id not in stale_ids]
+    batch = [episode for episode in episodes if episode.episode_id not in stale_ids]
     turns = turn_table(episodes)
-    trained_turns = turns if len(trained) == len(episodes) else turn_table(trained)
+    trained_turns = turns if len(batch) == len(episodes) else turn_table(batch)
     stream = engine.root.child("selection").child(step).child(0)
-    trained, kept_share = _select(methods, stream, trained, trained_turns, progress)
+    batch, kept_share = _select(methods, stream, batch, trained_turns, progress)
     metrics = {**shaping, **group_metrics(trained_turns), "kept_share": kept_share}
     return StepEpisodes(
-        episodes=episodes, selected=trained, metrics=metrics, turns=turns, observed=[(turns, {})]
+        episodes=episodes, selected=batch, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
 
 
@@ -740,24 +740,24 @@ def score_with_knowledge(
     scored_episodes = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
     figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
-    scored = replace(
+    scored_step = replace(
         step_episodes,
         episodes=episodes,
         selected=[scored_episodes[episode.episode_id] for episode in step_episodes.selected],
         metrics={**step_episodes.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
-    return scored, {OWNER: knowledge.state}
+    return scored_step, {OWNER: knowledge.state}
 
 
 def _judged_share(episodes: list[Episode]) -> float:
-    has_score = [
+    score_flags = [
         reply.score is not None
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
         for reply in replies(turn)
     ]
-    return sum(has_score) / max(len(has_score), 1)
+    return sum(score_flags) / max(len(score_flags), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -804,7 +804,7 @@ def play_round(
         book.observe(table, arm_of, step)
     times.append(time.perf_counter())
     buffer = state.replay
-    trained, replay_metrics = buffer.join(
+    episodes, replay_metrics = buffer.join(
         methods.replay,
         rollout.selected,
         rollout.arm_of,
@@ -814,10 +814,10 @@ def play_round(
         progress=progress,
     )
     all_episodes = rollout.episodes
-    is_unchanged = len(trained) == len(all_episodes) and all(map(is_, trained, all_episodes))
+    is_unchanged = len(episodes) == len(all_episodes) and all(map(is_, episodes, all_episodes))
     turns = rollout.turns if is_unchanged else None
     batches = [
-        engine.batch(trained, progress=progress, policy=name, turns=turns)
+        engine.batch(episodes, progress=progress, policy=name, turns=turns)
         for name in engine.learners
     ]
     credits: list[Credit] = [
@@ -842,7 +842,7 @@ def play_round(
     metrics = {**_play_metrics(config, engine, rollout, methods), **replay_metrics, **metrics}
     timing = _timing(times, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
-    timing |= {"seconds/oracle": rollout.counts.judging} if methods.oracles else {}
+    timing |= {"seconds/oracle": rollout.counts.judging_seconds} if methods.oracles else {}
     next_state = state.after(
         **{
             owner_of(batch.policy): dict(credit.state)
@@ -851,7 +851,7 @@ def play_round(
         curriculum=book.state,
         replay=buffer,
         **knowledge,
-        payoffs=state.payoffs.after(
+        payoffs=state.payoffs.with_episodes(
             rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,

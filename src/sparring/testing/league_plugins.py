@@ -22,7 +22,7 @@ from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.meta_game import MetaGame, of_matrix
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.league.schedules.base import ScheduleRequest
 from sparring.testing.bound_plugin import bind_plugin, require_equal
 
@@ -95,7 +95,7 @@ def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
             results = Results(
                 games=wins + losses, wins=wins, losses=losses, returns=float(wins - losses)
             )
-            rows[Row("kuhn_poker", 0, LEARNER, snapshot(step))] = results
+            rows[RowKey("kuhn_poker", 0, LEARNER, snapshot(step))] = results
     keep = 1 + stream.child("keep").integer(0, MAX_SNAPSHOTS)
     return keep_request(steps, keep, payoffs=Payoffs(rows), seed=seed)
 
@@ -203,7 +203,7 @@ def _random_match_results(stream: Stream) -> Payoffs:
                 losses=losses,
                 returns=float(wins - losses),
             )
-            rows[Row("kuhn_poker", 0, LEARNER, member)] = results
+            rows[RowKey("kuhn_poker", 0, LEARNER, member)] = results
     return Payoffs(rows)
 
 
@@ -354,5 +354,5 @@ def _random_schedule_results(stream: Stream) -> Payoffs:
             wins, losses = result_stream.integer(0, 60), result_stream.integer(1, 60)
             if wins + losses:
                 results = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.for_policy(name), opponent)] = results
+                rows[RowKey("kuhn_poker", 0, LEARNER.for_policy(name), opponent)] = results
     return Payoffs(rows)

@@ -10,10 +10,10 @@ from sparring.engine.workers.unit_scheduler import RECORDED_WORKERS
 from sparring.ops.statistics import wilson_count
 from sparring.report.ratings import PairResults, standings_of
 from sparring.report.worker_status import (
-    FAULTS,
-    STATES,
+    EPISODE_STATES,
+    FAULT_TEXTS,
     count_by_state,
-    learner_idle,
+    idle_share_of_learner,
     workers_sentence,
 )
 from sparring.run.state import STATE, RunState
@@ -105,12 +105,12 @@ def workers(run: ViewedRun) -> dict[str, Any]:
         "step": [line["step"] for line in with_workers],
         "ready": [line["workers"] for line in with_workers],
         "players_idle": [line["workers_idle"] for line in with_workers],
-        "learner_idle": [learner_idle(line) for line in with_workers],
+        "learner_idle": [idle_share_of_learner(line) for line in with_workers],
         "lag": [lag.get(line["step"]) for line in with_workers],
         **lanes(run, with_workers),
         "faults": [
             {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
-            for name, text in FAULTS.items()
+            for name, text in FAULT_TEXTS.items()
             for steps in [
                 [[row["step"], row[name]] for row in with_workers if row.get(name, 0.0) > 0]
             ]
@@ -120,9 +120,9 @@ def workers(run: ViewedRun) -> dict[str, Any]:
 
 
 def _episode_counts(run: ViewedRun) -> list[dict[str, Any]]:
-    newest = {name: run.metrics.newest(name) for name in STATES}
+    newest = {name: run.metrics.newest(name) for name in EPISODE_STATES}
     counts = count_by_state({name: pair and pair[1] for name, pair in newest.items()})
-    return [{"text": STATES[name], "number": number} for name, number in counts.items()]
+    return [{"text": EPISODE_STATES[name], "number": number} for name, number in counts.items()]
 
 
 def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:

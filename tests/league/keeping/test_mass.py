@@ -8,14 +8,14 @@ from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.mass import mass
 from sparring.league.keeping.newest import newest
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 
 
 def book_of_strengths(strength):
     rows = {}
     for (player, player_strength), (opponent, opponent_strength) in itertools.permutations(strength.items(), 2):
         payoff = (player_strength > opponent_strength) - (player_strength < opponent_strength)
-        rows[Row("kuhn_poker", 0, ref(player), ref(opponent))] = Results(
+        rows[RowKey("kuhn_poker", 0, ref(player), ref(opponent))] = Results(
             games=10, wins=10 * (payoff > 0), draws=10 * (payoff == 0), losses=10 * (payoff < 0), returns=10.0 * payoff
         )
     return Payoffs(rows)
@@ -35,8 +35,8 @@ def test_a_member_that_loses_to_all_others_leaves():
     # past-000015 loses to all; 10, 20 and 30 beat each other in a cycle, as rock, paper and scissors
     payoffs = book_of_strengths(dict.fromkeys(["past-000010", "past-000020", "past-000030"], 1) | {"past-000015": 0})
     for winner, loser in ((10, 20), (20, 30), (30, 10)):
-        payoffs.rows[Row("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(games=10, wins=10, returns=10.0)
-        payoffs.rows[Row("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(
+        payoffs.rows[RowKey("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(games=10, wins=10, returns=10.0)
+        payoffs.rows[RowKey("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(
             games=10, losses=10, returns=-10.0
         )
     assert mass(request([10, 15, 20, 30, 40], 4, payoffs)) == tuple(map(snapshot, (10, 20, 30, 40)))

@@ -3,8 +3,8 @@ import pytest
 from sparring.config.plugins.registry import bind
 from sparring.core.records import ref
 from sparring.core.rng import Stream
-from sparring.league.matchmakers.alphastar import opponent, without_monotonic_suffix
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.matchmakers.alphastar import draw_opponent, num_before_falling_rates
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.testing import match_request
 
 TAGS = {"main": "main", "exploiter": "main_exploiter", "league": "league_exploiter"}
@@ -16,7 +16,7 @@ NUM_GAMES = 3000
 
 def opponent_shares(learner, rates, num_games=NUM_GAMES, members=MEMBERS):
     rows = {
-        Row("kuhn_poker", 0, ref(learner), ref(player)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate))
+        RowKey("kuhn_poker", 0, ref(learner), ref(player)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate))
         for player, rate in rates.items()
     }
     matchmaker, opponents = bind("league.matchmakers", "alphastar", preset="paper"), []
@@ -70,7 +70,7 @@ def test_a_league_exploiter_plays_against_members_by_capped_weights():
 
 def test_with_a_second_main_half_of_the_games_are_against_either_main():
     opponents = [
-        opponent(
+        draw_opponent(
             "main",
             mains=["a", "b"],
             snapshots=["x"],
@@ -91,4 +91,4 @@ def test_with_a_second_main_half_of_the_games_are_against_either_main():
     ("rates", "length"), [([], 0), ([0.5], 0), ([0.9, 0.8], 0), ([0.8, 0.9], 2), ([0.8, 0.9, 0.7, 0.6], 2)]
 )
 def test_the_length_without_the_decreasing_suffix(rates, length):
-    assert without_monotonic_suffix(rates) == length
+    assert num_before_falling_rates(rates) == length

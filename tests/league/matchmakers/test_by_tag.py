@@ -7,7 +7,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, ref
 from sparring.league.matchmakers.by_tag import by_tag
 from sparring.league.matchmakers.mirror import mirror
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.testing import match_request
 
 TAGS = {"main": "main", "counter": "counter", "other": "counter"}
@@ -56,7 +56,7 @@ def test_without_shares_by_tag_equals_mirror():
 
 def test_weightings_use_the_results_of_the_learner():
     rows = {
-        Row("kuhn_poker", 0, ref("learner-counter"), ref(player)): Results(games=10, wins=wins, losses=10 - wins)
+        RowKey("kuhn_poker", 0, ref("learner-counter"), ref(player)): Results(games=10, wins=wins, losses=10 - wins)
         for player, wins in zip(MEMBERS, (10, 5, 10, 0), strict=True)
     }
     # with prior 0 the rates p are 1, .5, 1, 0, and (1 - p)^2 is 0, .25, 0, 1

@@ -8,7 +8,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import LEARNER, snapshot
 from sparring.league.matchmakers.meta_strategy import meta_strategy
 from sparring.league.meta_game import member_payoffs, side_payoffs
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.testing import match_request
 
 MEMBERS = [snapshot(step) for step in (0, 10, 20, 30)]
@@ -22,7 +22,7 @@ def book_of_payoffs(payoffs, games=10, seats=(0, 1)):
         for column, opponent in enumerate(MEMBERS[: len(payoffs)]):
             for seat in seats if row != column else ():
                 payoff = payoffs[row][column]
-                rows[Row("kuhn_poker", seat, player, opponent)] = Results(
+                rows[RowKey("kuhn_poker", seat, player, opponent)] = Results(
                     games=games,
                     wins=games * (payoff > 0),
                     draws=games * (payoff == 0),
@@ -99,12 +99,12 @@ def test_the_meta_game_is_antisymmetric_and_equals_antisymmetric_returns(values)
 def test_both_sides_have_equal_weight_in_the_meta_game():
     member, opponent = MEMBERS[:2]
     rows = {
-        Row("kuhn_poker", 0, member, opponent): Results(games=90, losses=90, returns=-90.0),
-        Row("kuhn_poker", 1, opponent, member): Results(games=90, wins=90, returns=90.0),
-        Row("kuhn_poker", 1, member, opponent): Results(games=10, wins=10, returns=20.0),
-        Row("kuhn_poker", 0, opponent, member): Results(games=10, losses=10, returns=-20.0),
-        Row("other", 0, member, opponent): Results(games=10, wins=10, returns=100.0),
-        Row("kuhn_poker", 0, LEARNER, opponent): Results(games=10, wins=10, returns=100.0),
+        RowKey("kuhn_poker", 0, member, opponent): Results(games=90, losses=90, returns=-90.0),
+        RowKey("kuhn_poker", 1, opponent, member): Results(games=90, wins=90, returns=90.0),
+        RowKey("kuhn_poker", 1, member, opponent): Results(games=10, wins=10, returns=20.0),
+        RowKey("kuhn_poker", 0, opponent, member): Results(games=10, losses=10, returns=-20.0),
+        RowKey("other", 0, member, opponent): Results(games=10, wins=10, returns=100.0),
+        RowKey("kuhn_poker", 0, LEARNER, opponent): Results(games=10, wins=10, returns=100.0),
     }
     game = member_payoffs(Payoffs(rows), MEMBERS[:3], {"kuhn_poker": 1.0})
     assert game.payoffs[0].tolist() == [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]]
@@ -119,10 +119,10 @@ def book_of_sides(first_payoffs, games=10, noise=0.0):
     rows = {}
     for row, player in enumerate(MEMBERS[: len(first_payoffs)]):
         for column, opponent in enumerate(MEMBERS[: len(first_payoffs)]):
-            rows[Row("kuhn_poker", 0, player, opponent)] = Results(
+            rows[RowKey("kuhn_poker", 0, player, opponent)] = Results(
                 games=games, draws=games, returns=games * first_payoffs[row][column]
             )
-            rows[Row("kuhn_poker", 1, opponent, player)] = Results(
+            rows[RowKey("kuhn_poker", 1, opponent, player)] = Results(
                 games=games, draws=games, returns=-games * (first_payoffs[row][column] - noise)
             )
     return Payoffs(rows)

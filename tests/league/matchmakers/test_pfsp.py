@@ -7,7 +7,7 @@ from sparring.core.records import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.matchmakers.pfsp import pfsp
-from sparring.league.payoffs import Payoffs, Results, Row, weight
+from sparring.league.payoffs import Payoffs, Results, RowKey, opponent_weight
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.testing import match_request
@@ -26,7 +26,7 @@ BY_HAND = {  # (weighting, power) -> shares for RATES, to four digits
 def book_of_rates(rates, games=10, environment="kuhn_poker", seat=0):
     return Payoffs(
         {
-            Row(environment, seat, LEARNER, member): Results(
+            RowKey(environment, seat, LEARNER, member): Results(
                 games=games, wins=round(games * rate), losses=games - round(games * rate)
             )
             for member, rate in zip(MEMBERS, rates, strict=True)
@@ -43,7 +43,7 @@ def seating_of(number, payoffs, seats=2, teams=None, **options):
 
 @pytest.mark.parametrize(("weighting_and_power", "shares"), BY_HAND.items())
 def test_weights_and_shares_by_hand(weighting_and_power, shares):
-    weights = [weight(rate, *weighting_and_power) for rate in RATES]
+    weights = [opponent_weight(rate, *weighting_and_power) for rate in RATES]
     assert [value / sum(weights) for value in weights] == pytest.approx(shares, abs=5e-5)
     seatings = [
         seating_of(number, book_of_rates(RATES), weighting=weighting_and_power[0], power=weighting_and_power[1])
@@ -56,17 +56,17 @@ def test_weights_and_shares_by_hand(weighting_and_power, shares):
 def test_win_rates_use_draws_all_seats_and_only_the_environment():
     member, *_ = MEMBERS
     rows = {
-        Row("kuhn_poker", 0, LEARNER, member): Results(games=2, draws=2),
-        Row("kuhn_poker", 1, LEARNER, member): Results(games=2, wins=1, losses=1),
-        Row("nim", 0, LEARNER, member): Results(games=9, losses=9),
-        Row("kuhn_poker", 0, member, LEARNER): Results(games=9, wins=9),
+        RowKey("kuhn_poker", 0, LEARNER, member): Results(games=2, draws=2),
+        RowKey("kuhn_poker", 1, LEARNER, member): Results(games=2, wins=1, losses=1),
+        RowKey("nim", 0, LEARNER, member): Results(games=9, losses=9),
+        RowKey("kuhn_poker", 0, member, LEARNER): Results(games=9, wins=9),
     }
     assert match_request(payoffs=Payoffs(rows)).results(member).win_rate() == 0.5
 
 
 def test_the_prior_counts_as_drawn_games():
     """One win and no loss: (1 - p)^2 is 0 without a prior, and (1 - 2/3)^2 with a prior of 2 games."""
-    payoffs = Payoffs({Row("kuhn_poker", 0, LEARNER, MEMBERS[0]): Results(games=1, wins=1)})
+    payoffs = Payoffs({RowKey("kuhn_poker", 0, LEARNER, MEMBERS[0]): Results(games=1, wins=1)})
     assert all(MEMBERS[0] not in seating_of(number, payoffs).players for number in range(300))
     count = sum(MEMBERS[0] in seating_of(number, payoffs, prior=2.0).players for number in range(3000))
     assert count / 3000 == pytest.approx((1 / 9) / (1 / 9 + 3 / 4), abs=0.02)
@@ -96,7 +96,7 @@ def test_with_power_0_pfsp_equals_mixed(number, past, seats, is_one_team):
 )
 def test_each_team_has_one_player_and_members_of_weight_0_do_not_play(rates, number, weighting, teams):
     seating = seating_of(number, book_of_rates(rates), seats=len(teams), teams=teams, weighting=weighting)
-    weights = [weight(rate, weighting, 2.0) for rate in rates]
+    weights = [opponent_weight(rate, weighting, 2.0) for rate in rates]
     if len(set(teams)) > 1:
         assert len({(team, player) for team, player in zip(teams, seating.players, strict=True)}) == len(set(teams))
     for player, trained in zip(seating.players, seating.trained, strict=True):
@@ -107,7 +107,7 @@ def test_each_team_has_one_player_and_members_of_weight_0_do_not_play(rates, num
 @given(wins_of_one=st.integers(0, 10), wins_of_other=st.integers(0, 10), power=st.floats(0.1, 5))
 def test_hard_weights_do_not_decrease_with_the_strength_of_a_member(wins_of_one, wins_of_other, power):
     fewer_wins, more_wins = sorted((wins_of_one, wins_of_other))
-    assert weight(fewer_wins / 10, "hard", power) >= weight(more_wins / 10, "hard", power)
+    assert opponent_weight(fewer_wins / 10, "hard", power) >= opponent_weight(more_wins / 10, "hard", power)
 
 
 def test_a_run_plays_against_the_members_that_beat_it():
@@ -126,10 +126,10 @@ def test_a_run_plays_against_the_members_that_beat_it():
     engine.take_member(weak_member)
     engine.take_member(strong_member)
     rows = {
-        Row("kuhn_poker", 0, LEARNER, weak_member): Results(games=98, wins=98),
-        Row("kuhn_poker", 1, LEARNER, strong_member): Results(games=98, losses=98),
+        RowKey("kuhn_poker", 0, LEARNER, weak_member): Results(games=98, wins=98),
+        RowKey("kuhn_poker", 1, LEARNER, strong_member): Results(games=98, losses=98),
     }
-    state = RunState(step=3).remembering(payoffs=Payoffs(rows).to_json())
+    state = RunState(step=3).with_owners(payoffs=Payoffs(rows).to_json())
     result = play_round(config, engine, Methods.of(config), state)
     players = [player for episode in result.episodes for player in episode.players]
     assert (players.count(LEARNER), players.count(strong_member), players.count(weak_member)) == (64, 64, 0)

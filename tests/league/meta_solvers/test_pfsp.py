@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.league.payoffs import weight
+from sparring.league.payoffs import opponent_weight
 from tests.league.meta_solvers.meta_games import CYCLE, HARD_GAMES, THREE_SIDES
 
 # the weighting and power of the matchmaker pfsp that each weighting stands for
@@ -52,7 +52,7 @@ def test_weights_of_hard_games_sum_to_1(name):
 def test_weights_equal_those_of_the_matchmaker_pfsp(rates, weighting):
     shares, weights = (
         solve(of_wins([rates]), weighting)[1],
-        np.array([weight(rate, *WEIGHTINGS[weighting]) for rate in rates]),
+        np.array([opponent_weight(rate, *WEIGHTINGS[weighting]) for rate in rates]),
     )
     assert weights.sum() == 0 or np.allclose(shares * weights.sum(), weights)
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.records import LEARNER, ref
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.league.schedules.gate import gate
 from sparring.league.schedules.steps import steps
 from sparring.testing import schedule_request
@@ -14,7 +14,7 @@ MEMBERS = ["past-000000", "past-000010", "past-exploiter-000010"]
 
 def book_of_wins(wins, learner=LEARNER, games=100):
     rows = {
-        Row("kuhn_poker", 0, learner, ref(member)): Results(games=games, wins=num_won, losses=games - num_won)
+        RowKey("kuhn_poker", 0, learner, ref(member)): Results(games=games, wins=num_won, losses=games - num_won)
         for member, num_won in wins.items()
     }
     return Payoffs(rows)
@@ -68,7 +68,7 @@ def test_options_choose_which_members_count():
 
 def test_earned_compares_the_mean_return_instead_of_wins():
     """As in poker: 51 of 100 games are won, but the mean return is 0.33."""
-    row = Row("kuhn_poker", 0, LEARNER, ref("past-000010"))
+    row = RowKey("kuhn_poker", 0, LEARNER, ref("past-000010"))
     poker_book = Payoffs({row: Results(games=100, wins=51, losses=49, returns=33.0)})
     request = schedule_request(10, members=["past-000010"], payoffs=poker_book)
     assert not gate(request, rate=0.55) and gate(request, earned=0.32) and not gate(request, earned=0.33)
@@ -79,7 +79,7 @@ def test_earned_compares_the_mean_return_instead_of_wins():
 
 @given(st.integers(0, 100))
 def test_for_returns_of_1_and_minus_1_earned_equals_the_rate(num_won):
-    row = Row("tic_tac_toe", 0, LEARNER, ref("past-000010"))
+    row = RowKey("tic_tac_toe", 0, LEARNER, ref("past-000010"))
     request = schedule_request(
         10,
         members=["past-000010"],

@@ -107,7 +107,7 @@ def test_psro_uniform_with_exact_answers_is_fictitious_play():
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
     from sparring.league import payoffs
 
-    monkeypatch.setitem(payoffs.AS_PUBLISHED, "squared", ("hard", 0.0))
+    monkeypatch.setitem(payoffs.WEIGHTINGS, "squared", ("hard", 0.0))
     assert policies(run_after(6, "PFSP squared", KUHN)) == policies(run_after(6, "uniform past", KUHN))
 
 
@@ -147,7 +147,7 @@ def test_a_mixture_earns_the_weighted_mean_against_any_opponent(game, seed, weig
     behavioural = world.table_plan(0, mixture.policy)  # as a behavioural policy, state by state
     expected = sum(w * world.payoffs([member, opponent])[0] for w, member in zip(share, members, strict=True))
     assert world.payoffs([behavioural, opponent])[0] == pytest.approx(expected, abs=1e-9 * world.largest)
-    np.testing.assert_allclose(world.seats[0].normalised(mixture.policy)[1:], mixture.policy[1:], atol=1e-9)
+    np.testing.assert_allclose(world.seats[0].normalised_policy(mixture.policy)[1:], mixture.policy[1:], atol=1e-9)
 
 
 @pytest.mark.parametrize("game", [RPS, KUHN])

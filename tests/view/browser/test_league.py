@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.core.records import ref
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Payoffs, Results, RowKey
 from tests.view import run_writer
 
 EVIL = "<img src=x onerror=window.hit=1>\u202e"
@@ -14,7 +14,7 @@ EVIL = "<img src=x onerror=window.hit=1>\u202e"
 def book(**results):
     counts = Results(**results)
     pairs = (("learner", "past-000020"), ("past-000020", "learner"))
-    return Payoffs({Row("kuhn_poker", 0, *map(ref, pair)): counts for pair in pairs}).to_json()
+    return Payoffs({RowKey("kuhn_poker", 0, *map(ref, pair)): counts for pair in pairs}).to_json()
 
 
 def write_league(folder):
@@ -101,7 +101,7 @@ def write_cyclic_payoffs(folder):
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
     run_writer.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
     rows = {
-        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(
+        RowKey("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(
             games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100
         )
         for i in range(3)
@@ -124,7 +124,7 @@ def write_sides(folder):
     for index, payoffs in enumerate(((0.6, 0), (0.2, 0.4))):
         for column, payoff in enumerate(payoffs):
             for seat, member, opponent, sign in ((0, index, column, 1), (1, column, index, -1)):
-                row = Row("kuhn_poker", seat, ref(NAMES[member]), ref(NAMES[opponent]))
+                row = RowKey("kuhn_poker", seat, ref(NAMES[member]), ref(NAMES[opponent]))
                 rows[row] = Results(games=100, draws=100, returns=sign * 100 * payoff)
     folder_of_step = run / "checkpoints" / "step_000030"
     members = {name: {"version": 1} for name in NAMES[:2]}

@@ -178,9 +178,9 @@ def _check_listed(plugin: Entry, name: str, label: str) -> Entry:
 
 
 def _module_text(module: str, label: str) -> str | None:
-    top, *submodules = module.split(".")
+    top_package, *submodules = module.split(".")
     try:
-        spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package
+        spec = importlib.util.find_spec(top_package)  # imports nothing, as it has no parent package
     except (ImportError, ValueError):
         spec = None
     if spec is None:

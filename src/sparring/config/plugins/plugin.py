@@ -265,7 +265,7 @@ def with_options(
             raise UnknownNameError(f"option of {label}", key, plugin.options)
     hints = _annotations(plugin.function, label)
     schedules = {
-        key: _schedule(value, hints[key], f"{label}, option {key!r}")
+        key: _parse_schedule(value, hints[key], f"{label}, option {key!r}")
         for key, value in merged_options.items()
         if is_schedule(value) and _is_float(hints[key])
     }
@@ -319,7 +319,7 @@ def _is_float(hint: Any) -> bool:
     return hint is float
 
 
-def _schedule(value: Any, hint: Any, label: str) -> Schedule:
+def _parse_schedule(value: Any, hint: Any, label: str) -> Schedule:
     schedule = parse(value, label)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:

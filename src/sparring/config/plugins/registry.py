@@ -77,7 +77,7 @@ def names(slot: str) -> tuple[str, ...]:
 
 def clear_caches() -> None:
     """Clear the caches of plug-ins, after packages have changed."""
-    for function in (names, built_in, bridges, load, load_part, _standard):
+    for function in (names, built_in, bridges, load, load_part, _standard_names):
         function.cache_clear()
 
 
@@ -117,11 +117,11 @@ def built_in(slot: str) -> tuple[str, ...]:
     modules = {
         stem.name for stem in stems if _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
     }
-    return tuple(sorted(modules | _standard(slot)))
+    return tuple(sorted(modules | _standard_names(slot)))
 
 
 @cache
-def _standard(slot: str) -> frozenset[str]:
+def _standard_names(slot: str) -> frozenset[str]:
     folders = importlib.import_module(package_of(slot)).__path__
     texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
@@ -186,7 +186,7 @@ def load(slot: str, name: str) -> Plugin:
         ConfigError: an outside plug-in cannot be loaded.
     """
     if name in built_in(slot):
-        module_name = "standard" if name in _standard(slot) else name
+        module_name = "standard" if name in _standard_names(slot) else name
         module = importlib.import_module(f"{package_of(slot)}.{module_name}")
         function = getattr(module, name)
     elif name in bridges(slot):

@@ -201,7 +201,7 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
                 "number": number,
                 "retried": rollout.counts.retried,
                 "dropped": sorted(rollout.counts.dropped_groups),
-                "judging": rollout.counts.judging,
+                "judging": rollout.counts.judging_seconds,
                 "scored": rollout.counts.scored,
                 "silent": [record_of(e) for e in rollout.episodes if not e.turns],
             }

@@ -199,8 +199,8 @@ class Worker:
             return
         remaining_episodes = iter(episodes)
         for number, unit in units.items():
-            seconds = counts.judging * len(unit.specs) / len(specs)
-            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=seconds)
+            seconds = counts.judging_seconds * len(unit.specs) / len(specs)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging_seconds=seconds)
             unit_episodes = list(itertools.islice(remaining_episodes, len(unit.specs)))
             rollout = Rollout(unit_episodes, unit_counts)
             yield number, self._add_checks(rollout, judging)

@@ -55,11 +55,11 @@ def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> Non
             f"The {rule} must return the snapshots that stay, a tuple of request.members; it "
             f"returned {remaining!r:.100}."
         )
-    unknown = [str(member) for member in remaining if member not in request.members]
-    if unknown:
+    unknown_names = [str(member) for member in remaining if member not in request.members]
+    if unknown_names:
         raise PluginError(
-            f"The {rule} keeps {unknown[0]!r}, which is not one of the {len(request.members)} "
-            "snapshots; return some of request.members."
+            f"The {rule} keeps {unknown_names[0]!r}, which is not one of the "
+            f"{len(request.members)} snapshots; return some of request.members."
         )
     if len(set(remaining)) != len(remaining) or len(remaining) > request.keep:
         raise PluginError(

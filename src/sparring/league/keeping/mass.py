@@ -14,8 +14,8 @@ def mass(
     """Keep the newest snapshot, and those with the largest weights in a meta-strategy.
 
     What: a meta-solver weighs all members by the payoffs of their games with each other. While
-    there are too many, the snapshot with the smallest weight leaves, of equal ones the oldest. The
-    newest stays, as it has no episodes yet.
+    there are too many, the snapshot with the smallest weight leaves; of equal weights, the oldest.
+    The newest stays, as it has no episodes yet.
     When to use: populations that grow without limit (PSRO): a member without weight is never an
     opponent, and is not part of the answer.
     Mathematics: with U the members' mean payoffs over all environments,

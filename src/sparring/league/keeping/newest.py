@@ -12,7 +12,7 @@ def newest(request: KeepRequest) -> tuple[PlayerRef, ...]:
     What: the oldest snapshot leaves whenever there are too many.
     When to use: for opponents of about the learner's strength: a window over the last
     ``league.every`` * ``league.keep`` steps, as in delta-uniform self-play.
-    Mathematics: of n snapshots, oldest first, those with these numbers stay:
+    Mathematics: numbered from 1, oldest first, these of n snapshots stay:
 
         {n - keep + 1, ..., n}
 

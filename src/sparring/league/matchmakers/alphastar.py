@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import PlayerRef
 from sparring.core.rng import Stream
 from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
-from sparring.league.payoffs import AS_PUBLISHED, weights
+from sparring.league.payoffs import WEIGHTINGS, opponent_weights
 
 T = TypeVar("T")
 MAIN, EXPLOITER, LEAGUE = "main", "main_exploiter", "league_exploiter"  # tags
@@ -57,10 +57,10 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
             effect. Default 2.
     """
     learners = (request.learner, *request.other_learners)
-    mains = [player for player in learners if request.tag(player) == MAIN]
-    player = opponent(
+    main_learners = [player for player in learners if request.tag(player) == MAIN]
+    player = draw_opponent(
         request.tag(request.learner),
-        mains=mains or [request.learner],
+        mains=main_learners or [request.learner],
         snapshots=list(request.members),
         tag_of=request.tag,
         past_of=lambda main: [member for member in request.members if member.name == main.name],
@@ -77,7 +77,7 @@ def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:
     return 0.5 if player == request.learner else request.results(player).win_rate(prior)
 
 
-def opponent(
+def draw_opponent(
     learner_tag: str,
     *,
     mains: Sequence[T],
@@ -102,7 +102,7 @@ def opponent(
     def pfsp(pool: Sequence[T], weighting: str) -> T | None:
         if not pool:
             return None
-        draw_weights = weights([rate(member) for member in pool], *AS_PUBLISHED[weighting])
+        draw_weights = opponent_weights([rate(member) for member in pool], *WEIGHTINGS[weighting])
         return draw_member(pool, draw_weights, stream.uniform(1))
 
     if learner_tag not in (MAIN, EXPLOITER):
@@ -117,15 +117,15 @@ def opponent(
         if exploiters and min(map(rate, exploiters)) < 0.3:
             return pfsp(exploiters, "squared")
         main_snapshots = past_of(main)
-        forgotten = main_snapshots[
-            : without_monotonic_suffix([rate(snapshot) for snapshot in main_snapshots])
+        earlier_snapshots = main_snapshots[
+            : num_before_falling_rates([rate(snapshot) for snapshot in main_snapshots])
         ]
-        if forgotten and min(map(rate, forgotten)) < BEATEN_RATE:
-            return pfsp(forgotten, "squared")
+        if earlier_snapshots and min(map(rate, earlier_snapshots)) < BEATEN_RATE:
+            return pfsp(earlier_snapshots, "squared")
     return main if rate(main) > 0.3 or not past_of(main) else pfsp(past_of(main), "variance")
 
 
-def without_monotonic_suffix(rates: Sequence[float]) -> int:
+def num_before_falling_rates(rates: Sequence[float]) -> int:
     """Return the number of snapshots before the newest run over which win rates only fall.
 
     Args:

@@ -161,14 +161,14 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
             f"The {matchmaker} must return a Seating; it returned {type(seating).__name__}."
         )
     if not len(seating.seats) == len(seating.trained) == request.num_seats:
-        counts = (
+        counts_text = (
             f"{len(seating.seats)} seats and {len(seating.trained)} values for whether they are "
             "trained"
         )
         raise PluginError(
-            f"The {matchmaker} must fill {request.num_seats} seats here; it returned {counts}."
+            f"The {matchmaker} must fill {request.num_seats} seats here; it returned {counts_text}."
         )
-    for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
+    for seat, (player, is_trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER or player is request.learner:
             continue  # the learner always exists
         players = player.shares(request.members) if isinstance(player, Mixture) else (player,)
@@ -178,7 +178,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
                     f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
                     f"player. {_advice(member, request)}"
                 )
-        if trained and (isinstance(player, Mixture) or player.for_policy(MAIN) != LEARNER):
+        if is_trained and (isinstance(player, Mixture) or player.for_policy(MAIN) != LEARNER):
             learners = (request.learner, *request.other_learners)
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
-from sparring.league.payoffs import weights
+from sparring.league.payoffs import opponent_weights
 
 ANY = "any"  # stands for all tags
 
@@ -32,7 +32,7 @@ def by_tag(
 
     What: ``live`` gives by tag the probability that the opponents are learners of this tag, with
     current weights. ``past`` gives by tag the probability that they are snapshots of such learners.
-    Each team is an independent draw. Otherwise the learner plays itself. "any" means all tags.
+    Each team is drawn independently. Otherwise the learner plays itself. "any" means all tags.
     When to use: leagues of several learners (``league.learners``): exploiters that meet the main
     learner, a main learner that meets them and its own snapshots, Fictitious Cross-Play.
     Mathematics: with S the snapshots of the drawn tag, and p_j the learner's win rate against j (as
@@ -61,7 +61,7 @@ def by_tag(
         prior: number of draws added to every record, at least 0. Default 2.
 
     Raises:
-        ConfigError: shares that are negative or exceed one.
+        ConfigError: a share is negative, or the shares sum to more than 1.
     """
     shares = [(True, tag, share) for tag, share in (live or {}).items()]
     shares += [(False, tag, share) for tag, share in (past or {}).items()]
@@ -89,8 +89,7 @@ def _against_tag(
         return self_play(request)
     shares = [1.0] * len(players) if is_current else _weights(request, players, *weight_options)
     return seat_vs(
-        request,
-        lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
+        request, lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0))
     )
 
 
@@ -100,4 +99,4 @@ def _weights(
     if weighting == "uniform":
         return [1.0] * len(players)
     rates = [request.results(player).win_rate(prior) for player in players]
-    return weights(rates, weighting, power)
+    return opponent_weights(rates, weighting, power)

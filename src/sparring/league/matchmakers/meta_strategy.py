@@ -73,7 +73,7 @@ def meta_strategy(
             two sides take the payoffs of the sides as opposed (zero-sum).
 
     Raises:
-        ConfigError: sides are apart, and there are not two of them, or ``by`` is set.
+        ConfigError: sides are apart, and the environment has not two sides, or ``by`` is set.
         GameError: the solver cannot solve the meta-game.
     """
     if sides == APART and (by or len(request.sides) != 2):

@@ -17,9 +17,9 @@ def mixed(
     are a bot. Otherwise the learner plays itself.
     When to use: wherever pure self-play visits few positions, so that the rare ones are never
     trained on.
-    Pitfalls: against others only one side is trained, so a step has fewer trained turns than
+    Pitfalls: against others only one side is trained, so a step has fewer trained turns than with
     self-play. The learner's team rotates between initial states. As long as there is no snapshot,
-    their share goes to self-play.
+    the share of snapshots goes to self-play.
     Reference: fixed anchors against collapse in self-play; mixture shares as in fictitious
     self-play.
 
@@ -29,7 +29,7 @@ def mixed(
             with ``past`` at most 1; the rest is self-play. null (default): no bots.
 
     Raises:
-        ConfigError: shares that are negative or exceed one.
+        ConfigError: a share is negative, or the shares sum to more than 1.
     """
     shares = [past, *(bots or {}).values()]
     if min(shares) < 0 or sum(shares) > 1 + 1e-9:

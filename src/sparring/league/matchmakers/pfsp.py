@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member, seat_vs, self_play
-from sparring.league.payoffs import weights
+from sparring.league.payoffs import opponent_weights
 
 
 def pfsp(
@@ -55,7 +55,7 @@ def pfsp(
     if not request.members or request.stream.uniform(0) >= past:
         return self_play(request)
     rates = [request.results(member).win_rate(prior) for member in request.members]
-    shares = weights(rates, weighting, power)
+    shares = opponent_weights(rates, weighting, power)
     return seat_vs(
         request,
         lambda seat: draw_member(request.members, shares, request.stream.child(seat).uniform(0)),

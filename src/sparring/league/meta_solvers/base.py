@@ -25,9 +25,9 @@ def distribution(weights: FloatArray) -> FloatArray:
     Args:
         weights: at least one of them above 0.
     """
-    clipped = np.maximum(weights, 0.0)
-    normalised: FloatArray = clipped / clipped.sum()
-    return normalised
+    clipped_weights = np.maximum(weights, 0.0)
+    normalised_weights: FloatArray = clipped_weights / clipped_weights.sum()
+    return normalised_weights
 
 
 def strategy_of(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:

@@ -17,7 +17,7 @@ def fictitious_play(game: MetaGame, *, rounds: Annotated[int, Field(ge=1)] = 100
     """Give each side the mean of its best responses to the others' means.
 
     What: the first round is uniform play. In every later round all sides at once
-    add their best member against the means of the others; of equal ones the oldest.
+    add their best member against the means of the others; of equal members, the oldest.
     When to use: to reproduce the code of FXP's authors, or as a solver without a linear program.
     ``nash`` is exact, and faster.
     Mathematics: with u_s(i) the payoff of member i of side s against the means of the others,
@@ -39,10 +39,10 @@ def fictitious_play(game: MetaGame, *, rounds: Annotated[int, Field(ge=1)] = 100
     sides = [np.full(size, 1.0 / size) for size in game.shape]
     for num_rounds in range(1, rounds):
         values = [choice_payoffs(table, sides, s) for s, table in enumerate(game.payoffs)]
-        best = [np.eye(len(row))[int(row.argmax())] for row in values]
+        best_responses = [np.eye(len(row))[int(row.argmax())] for row in values]
         sides = [
             side * num_rounds / (num_rounds + 1) + response / (num_rounds + 1)
-            for side, response in zip(sides, best, strict=True)
+            for side, response in zip(sides, best_responses, strict=True)
         ]
         if game.symmetric:
             sides[1] = sides[0]

@@ -19,7 +19,7 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
         max over sigma of - sum_i sigma(i) log sigma(i)
         so that sum_i sigma(i) U(i, j) >= v for every j
 
-    and the same of -U transposed for side 1. Linear programs find the members with
+    Side 1 solves the same problem for -U transposed. Linear programs find the members with
     weight in any equilibrium. Newton's method on the multipliers of j finds the weights. A unique
     equilibrium equals that of ``nash``; if all payoffs are equal, the result is ``uniform``.
     Pitfalls: it solves one more linear program per member, so it is slower than ``nash``. The
@@ -30,7 +30,7 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
     Verified by: tests/league/meta_solvers/test_max_entropy_nash.py.
 
     Raises:
-        GameError: more than two sides, or payoffs that do not sum to a constant.
+        GameError: there are more than two sides, or payoffs do not sum to a constant.
     """
     payoffs = zero_sum_payoffs(game, "max_entropy_nash")
     first = max_entropy_strategy(payoffs)

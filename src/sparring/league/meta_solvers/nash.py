@@ -19,8 +19,8 @@ def nash(game: MetaGame) -> MetaStrategy:
 
         max over sigma_0, v of v   so that   sum_i sigma_0(i) U(i, j) >= v for every j
 
-    and the same of -U transposed for side 1. Payoffs are first shifted and scaled into [-1, 1],
-    which changes no equilibrium. If all payoffs are equal the result is uniform.
+    Side 1 solves the same problem for -U transposed. Payoffs are first shifted and scaled into
+    [-1, 1], which changes no equilibrium. If all payoffs are equal the result is uniform.
     Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
     weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one result,
     and ``projected_replicator`` moves less. With payoffs of few episodes wrong members have weight.
@@ -29,7 +29,7 @@ def nash(game: MetaGame) -> MetaStrategy:
     Verified by: tests/league/meta_solvers/test_nash.py.
 
     Raises:
-        GameError: more than two sides, or payoffs that do not sum to a constant.
+        GameError: there are more than two sides, or payoffs do not sum to a constant.
     """
     payoffs = zero_sum_payoffs(game, "nash")
     first = maximin(payoffs)[0]

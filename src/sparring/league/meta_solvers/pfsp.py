@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, check_two_sides
-from sparring.league.payoffs import AS_PUBLISHED, weights
+from sparring.league.payoffs import WEIGHTINGS, opponent_weights
 
 TWO_SIDED = True
 
@@ -49,7 +49,7 @@ def pfsp(
         weighting: the function f above. Default "squared".
 
     Raises:
-        GameError: more than two sides, or win rates are unknown.
+        GameError: there are more than two sides, or win rates are unknown.
     """
     check_two_sides(game, "pfsp")
     win_rates = _win_rates(game)
@@ -63,15 +63,15 @@ def _win_rates(game: MetaGame) -> FloatArray:
     if game.win_rates is not None:
         return game.win_rates
     first, second = game.payoffs
-    largest = float(np.abs(first).max())
-    if largest > 1 or not np.array_equal(first, -second):
+    largest_payoff = float(np.abs(first).max())
+    if largest_payoff > 1 or not np.array_equal(first, -second):
         raise GameError(
-            f"meta-solver 'pfsp' needs win rates, and payoffs of up to {largest:g} are not in "
-            "[-1, 1], or do not sum to 0. Give MetaGame(win_rates=...), or such payoffs."
+            f"meta-solver 'pfsp' needs win rates, and payoffs of up to {largest_payoff:g} are not "
+            "in [-1, 1], or do not sum to 0. Give MetaGame(win_rates=...), or such payoffs."
         )
     return (1 + first) / 2
 
 
 def _weights(rates: FloatArray, weighting: str) -> FloatArray:
-    unnormalised: FloatArray = np.array(weights(rates.tolist(), *AS_PUBLISHED[weighting]))
+    unnormalised: FloatArray = np.array(opponent_weights(rates.tolist(), *WEIGHTINGS[weighting]))
     return np.asarray(unnormalised / unnormalised.sum())

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of
-from sparring.ops.normal_form import choice_payoffs, in_range, onto_simplex
+from sparring.ops.normal_form import choice_payoffs, in_range, project_onto_simplex
 
 PRESETS = {"openspiel": {"gamma": 1e-6, "dt": 1e-3, "steps": 100_000, "averaged": 1.0}}
 
@@ -58,15 +58,15 @@ def projected_replicator(
             f"{max(game.shape)} members; write at most {1.0 / max(game.shape):g}."
         )
     tables, _, _ = in_range(game.payoffs)
-    first = steps + 1 - max(1, round(averaged * (steps + 1)))
+    first_averaged_step = steps + 1 - max(1, round(averaged * (steps + 1)))
     sides = [np.full(size, 1.0 / size) for size in game.shape]
     sums = [np.zeros(size) for size in game.shape]
     for step in range(steps + 1):
-        if step >= first:
+        if step >= first_averaged_step:
             sums = [total + side for total, side in zip(sums, sides, strict=True)]
         values = [choice_payoffs(table, sides, s) for s, table in enumerate(tables)]
-        updated = [x + dt * x * (u - x @ u) for x, u in zip(sides, values, strict=True)]
-        sides = [onto_simplex(x, gamma) for x in updated]
+        updated_sides = [x + dt * x * (u - x @ u) for x, u in zip(sides, values, strict=True)]
+        sides = [project_onto_simplex(x, gamma) for x in updated_sides]
         if game.symmetric:
             sides[1] = sides[0]
     return strategy_of(game, sums)

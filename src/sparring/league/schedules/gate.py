@@ -62,10 +62,12 @@ def gate(
     if request.age >= longest * request.every:
         return True
     opponents = [
-        ref for ref in _opponents(request, against) if tags is None or request.tag(ref) in tags
+        player
+        for player in _opponents(request, against)
+        if tags is None or request.tag(player) in tags
     ]
     limits = (rate, least, earned)
-    return bool(opponents) and all(_is_beaten(request, ref, *limits) for ref in opponents)
+    return bool(opponents) and all(_is_beaten(request, player, *limits) for player in opponents)
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:

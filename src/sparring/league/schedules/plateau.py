@@ -53,5 +53,5 @@ def plateau(
         return True
     if len(request.returns) < 2 * window:
         return False
-    earlier, later = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
-    return bool(later.mean() - earlier.mean() <= gain)
+    returns = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
+    return bool(returns[1].mean() - returns[0].mean() <= gain)

@@ -127,8 +127,8 @@ def check_output(strategy: BoundPlugin, result: Any, request: ContextRequest) ->
         )
     if result.past is request.past:
         return
-    index_of = {id(exchange): index for index, exchange in enumerate(request.past)}
-    order = [index_of.get(id(exchange), -1) for exchange in result.past]
+    index_by_id = {id(exchange): index for index, exchange in enumerate(request.past)}
+    order = [index_by_id.get(id(exchange), -1) for exchange in result.past]
     if -1 in order or order != sorted(set(order)):
         raise PluginError(
             f"The {strategy} breaks the ledger: its window has exchanges that are not in the "
@@ -190,7 +190,7 @@ class Ledger:
         self._observation = _EMPTY_OBSERVATION
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
         self._visible: tuple[Exchange, ...] = ()  # the exchanges in the current conversation
-        self._pending: tuple[Segment, ...] = ()
+        self._pending: tuple[Segment, ...] = ()  # segments since the last reply
         self._prefill = ""
 
     def ask(
@@ -301,13 +301,7 @@ class Ledger:
         segments = self._reply_segments(reply, end_ids)
         is_memory = self.memory_example is not None
         exchange = Exchange(
-            self.prompt,
-            reply.ids,
-            end_ids,
-            self._observation,
-            reply.text,
-            is_memory,
-            self._prefill,
+            self.prompt, reply.ids, end_ids, self._observation, reply.text, is_memory, self._prefill
         )
         self._past += (exchange,)
         self._visible += (exchange,)

@@ -26,12 +26,12 @@ def sliding_window(
 
         the exchanges max(1, n - w) to n - 1, and the new text of turn n
 
-    so it has a bounded length, and T turns cost about
+    so its length is bounded. Training on T turns reads about
 
-        T * w exchanges in place of T
+        T * w exchanges (``full``: T)
 
-    in tokens to train on, as each exchange stands in w prompts.
-    Pitfalls: older exchanges are forgotten, also the seat's messages and hidden cards in them. A
+    as each exchange is a part of w prompts.
+    Pitfalls: the seat forgets older exchanges, with its messages and hidden cards in them. A
     turn after an illegal reply counts as an exchange. If one view of the environment has all that
     matters, markov shows more for the same tokens.
     Reference: the history_length of verl-agent's memory (the code of GiGPO's authors).

@@ -38,11 +38,11 @@ def summary(
         m(j+1) ~ pi( . | m(j), h(j), request)
         reply  ~ pi( . | m(j), h(j), x)
 
-    A memory has no reward; the return is that of its trajectory from there on:
+    A memory has no reward, so its return is that of the next turn:
 
         G(memory) = G(the seat's next turn)
 
-    Pitfalls: a memory may have ``rollout.max_new_tokens`` tokens, as any reply; leave room. A
+    Pitfalls: a memory may have ``rollout.max_new_tokens`` tokens, like any reply; leave room. A
     memory costs a reply every ``every`` turns. ``tokens`` must leave room below ``model.context``
     for the request and the reply, or the episode is truncated there. Exact evaluation needs one
     reply per action, and a memory is not an action: measure by matches. Rewards do not judge
@@ -67,7 +67,7 @@ def summary(
         raise ConfigError(
             "context 'summary': every=null and tokens=null never write a memory; write every: 4."
         )
-    memories = [index for index, turn in enumerate(context_request.past) if turn.is_memory]
+    memories = [index for index, past in enumerate(context_request.past) if past.is_memory]
     recent = context_request.past[memories[-1] :] if memories else context_request.past
     window = (*context_request.past[:1], *recent) if memories and opening else recent
     num_turns = sum(not exchange.is_memory for exchange in recent)

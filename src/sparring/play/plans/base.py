@@ -100,9 +100,9 @@ def play_planned(
     while wave := [spec for group in groups for spec in group.next_specs(plan, progress)]:
         rollout = yield wave
         counts += rollout.counts
-        finished = {episode.episode_id: episode for episode in rollout.episodes}
+        finished_episodes = {episode.episode_id: episode for episode in rollout.episodes}
         for group in groups:
-            group.add_finished(finished)
+            group.add_finished(finished_episodes)
     complete_groups = [group for group in groups if group.is_complete(counts)]
     episodes = [planned.episode for group in complete_groups for planned in group.episodes]
     return Rollout(episodes, counts).require_any(), _metrics(complete_groups)
@@ -114,7 +114,7 @@ class _Group:
     def __init__(self, specs: Sequence[EpisodeSpec]) -> None:
         self.specs = specs
         self.episodes: list[PlannedEpisode] = []
-        self.has_waited = False
+        self.has_waited = False  # whether an episode waited for a later wave
         self._requested: list[Origin] = []
         self._has_failed = False
 
@@ -131,11 +131,11 @@ class _Group:
         self._requested = list(origins[:num_left]) or [FRESH] * num_left
         self.has_waited |= len(self._requested) < num_left
         return [
-            self._spec(index, origin)
+            self._spec_from_origin(index, origin)
             for index, origin in enumerate(self._requested, start=len(self.episodes))
         ]
 
-    def _spec(self, index: int, origin: Origin) -> EpisodeSpec:
+    def _spec_from_origin(self, index: int, origin: Origin) -> EpisodeSpec:
         if origin.turn == 0:
             return self.specs[index]
         turns = self.episodes[origin.parent].episode.turns
@@ -144,10 +144,10 @@ class _Group:
             prefix=turns[: first_of_moment(turns, origin.turn)],  # up to a complete moment
         )
 
-    def add_finished(self, finished: Mapping[int, Episode]) -> None:
+    def add_finished(self, finished_episodes: Mapping[int, Episode]) -> None:
         """Add the requested episodes; the group has failed if one of them is missing."""
         episodes = [
-            finished.get(spec.episode_id)
+            finished_episodes.get(spec.episode_id)
             for spec in self.specs[len(self.episodes) :][: len(self._requested)]
         ]
         self._has_failed |= None in episodes
@@ -170,8 +170,10 @@ def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
     if not any(group.has_waited for group in groups):
         return {}
     episodes = [planned for group in groups for planned in group.episodes]
-    shared = sum(turn < planned.origin.turn for planned in episodes for turn in planned.decisions)
+    num_shared = sum(
+        turn < planned.origin.turn for planned in episodes for turn in planned.decisions
+    )
     return {
         "branches": sum(planned.origin.turn > 0 for planned in episodes) / len(groups),
-        "shared_turns": shared / max(sum(len(planned.decisions) for planned in episodes), 1),
+        "shared_turns": num_shared / max(sum(len(planned.decisions) for planned in episodes), 1),
     }

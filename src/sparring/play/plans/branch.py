@@ -92,13 +92,13 @@ def branch(
     ]
     num_initial = -(-group_size // 2) if initial is None else initial
     if balance is not None:
-        num_initial = _num_initial(group_size, balance, surprises[0]) if episodes else 1
+        num_initial = _count_initial(group_size, balance, surprises[0]) if episodes else 1
     if len(episodes) < num_initial:
         return [FRESH] * (num_initial - len(episodes))
     first_surprises = [
-        row[0]
-        for row, planned in zip(surprises, episodes, strict=True)
-        if row and row[0] is not None and planned.origin == FRESH
+        turn_surprises[0]
+        for turn_surprises, planned in zip(surprises, episodes, strict=True)
+        if turn_surprises and turn_surprises[0] is not None and planned.origin == FRESH
     ]
     if not first_surprises:
         return []
@@ -167,11 +167,11 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
     return -fmean(logprobs) if logprobs else None
 
 
-def _num_initial(group_size: int, balance: float, surprises: Sequence[float | None]) -> int:
-    """Return the number of episodes from the initial state, by surprises of the first episode."""
-    later_surprises = [surprise for surprise in surprises[1:] if surprise is not None]
-    first = surprises[0] if surprises else None
-    gap = first - fmean(later_surprises) if later_surprises and first is not None else 0.0
+def _count_initial(group_size: int, balance: float, surprises: Sequence[float | None]) -> int:
+    """Return the number of episodes from the initial state, by the first episode's surprises."""
+    tail = [surprise for surprise in surprises[1:] if surprise is not None]
+    head = surprises[0] if surprises else None
+    gap = head - fmean(tail) if tail and head is not None else 0.0
     return max(1, round(group_size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
 
 

@@ -28,16 +28,16 @@ def tree(
     When to use: with credit ``spo_tree``, which credits a turn with the change of value between the
     nodes of the tree.
     Mathematics: boundary k = 0, 1, ... lies before trained turn k * turns_per_segment of a line of
-    play, counted over all trained seats. There it is continued ``branching[k]`` times, each time
-    with other streams. The number of leaves must be ``rollout.group_size``:
+    play, counted over all trained seats. There the line is continued ``branching[k]`` times, each
+    time with other streams. The number of leaves must be ``rollout.group_size``:
         leaves = product of branching
     Pitfalls: a line that ends before a boundary cannot branch there. Replacement
     episodes begin at the initial state and do not branch, so short lines are under-represented. To
     see how often this happens, compare the metric ``branches`` with group size - branching[0].
     Several episodes share a turn before the last boundary, so a group baseline contains returns of
     the same turn, which shrinks the gradient; the pages of ``branch_grpo`` and ``spo_tree`` say by
-    how much. Segments are turns here; SPO's are
-    66 tokens, or end at tokens with high entropy.
+    how much. Here a segment is a number of turns; in SPO it has 66 tokens, or ends at a token with
+    high entropy.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version: branching 6-6-6.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
@@ -66,8 +66,8 @@ def tree(
     origins: list[Origin] = []
     for index, planned in enumerate(episodes):
         turns, origin = planned.decisions, planned.origin
-        segment = turns.index(origin.turn) // turns_per_segment if origin != FRESH else 0
-        for boundary in range(segment + 1, len(branching)):
+        segment_index = turns.index(origin.turn) // turns_per_segment if origin != FRESH else 0
+        for boundary in range(segment_index + 1, len(branching)):
             if boundary * turns_per_segment < len(turns):
                 new_origin = Origin(index, turns[boundary * turns_per_segment])
                 if new_origin not in known_origins:

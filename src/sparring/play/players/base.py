@@ -156,10 +156,10 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         else [results]
     )
     if invalid_replies or len(results) != len(turns):
-        received = type(invalid_replies[0]).__name__ if invalid_replies else str(len(results))
+        result_text = type(invalid_replies[0]).__name__ if invalid_replies else str(len(results))
         raise PluginError(
             f"The {call} must return a list of one Reply per turn, {len(turns)} here; it "
-            f"returned {received}."
+            f"returned {result_text}."
         )
     return [*results]
 
@@ -173,10 +173,10 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
             raise explanation from error
         if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
-        return [_reply_of(agent, turn) for turn in turns]
+        return [_reply_to_one_turn(agent, turn) for turn in turns]
 
 
-def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
+def _reply_to_one_turn(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
@@ -227,21 +227,21 @@ class AgentCall:
             self._batches = iter(([*enumerate(replies(name, agent, turns))],))
 
     def take(self) -> Sequence[tuple[int, Reply | FailedPlay]]:
-        """Return the replies that have arrived, each with the index of its turn.
+        """Return the replies that have batch, each with the index of its turn.
 
         Raises:
             PluginError: the agent raised an error, or did not give one reply per turn.
         """
         with self._call:
-            arrived = next(self._batches, None)
-        if arrived is None:
+            batch = next(self._batches, None)
+        if batch is None:
             raise self._error(f"returned no reply to turn {min(self._missing_turns)}")
-        for index, reply in arrived:
+        for index, reply in batch:
             if index not in self._missing_turns or not isinstance(reply, Reply | FailedPlay):
                 raise self._error(f"returned {type(reply).__name__} for turn {index!r}")
             self._missing_turns.remove(index)
         self.done = not self._missing_turns
-        return arrived
+        return batch
 
     def close(self) -> None:
         """Drop the missing replies, and close the agent's ``submit`` if it is a generator."""
@@ -298,7 +298,7 @@ class JointAgent:
         agents: each agent with the number of its turns, in the order of the turns.
     """
 
-    renderer = None  # each agent has one
+    renderer = None  # each agent has its own
 
     def __init__(self, joint_call: JointCall, agents: Sequence[tuple[Agent, int]]) -> None:
         self.name = ", ".join(agent.name for agent, _ in agents)

@@ -33,7 +33,7 @@ class BestOfN:
 
     def __init__(self, agent: Agent, count: int, judge: Callable[[Any], Judge]) -> None:
         self.name = f"best of {count} by {agent.name}"
-        self.agent, self.count, self._judge = agent, count, judge
+        self.agent, self.count, self._judge_for = agent, count, judge
         self.renderer = agent.renderer
         self.context = agent.context if isinstance(agent, HasContext) else None
 
@@ -44,19 +44,21 @@ class BestOfN:
             GameError: an episode cannot be copied for the oracle.
         """
         counts = [1 if turn.memory is not None else self.count for turn in turns]
-        samples = [
+        sample_turns = [
             turn._replace(stream=turn.stream.child("candidate").child(index)) if index else turn
             for turn, count in zip(turns, counts, strict=True)
             for index in range(count)
         ]
-        sampled_replies = iter(self.agent.act(samples))
+        sampled_replies = iter(self.agent.act(sample_turns))
         replies = [[next(sampled_replies) for _ in range(count)] for count in counts]
         turns_to_judge = [
             turn for turn, candidates in zip(turns, replies, strict=True) if len(candidates) > 1
         ]
         verdicts = iter(self._verdicts(turns_to_judge))
         return [
-            candidates[0] if len(candidates) == 1 else self._best(turn, candidates, next(verdicts))
+            candidates[0]
+            if len(candidates) == 1
+            else self._choose(turn, candidates, next(verdicts))
             for turn, candidates in zip(turns, replies, strict=True)
         ]
 
@@ -74,21 +76,23 @@ class BestOfN:
                 )
             copies = [state.clone() for state in copyable]
             try:
-                verdicts += self._judge(game)(copies)
+                verdicts += self._judge_for(game)(copies)
             finally:
                 close_copies(copies)
         return verdicts
 
-    def _best(self, turn: PendingTurn, replies: Sequence[Reply], verdict: Verdict | None) -> Reply:
+    def _choose(
+        self, turn: PendingTurn, replies: Sequence[Reply], verdict: Verdict | None
+    ) -> Reply:
         """Return the reply with the largest value; the first one if there is no verdict."""
         if verdict is None:
             return replies[0]
         value_of = dict(zip(verdict.actions, verdict.values, strict=True))
         illegal_value = min(verdict.values) - 1.0
-        values = [value_of.get(self._action(turn, reply) or "", illegal_value) for reply in replies]
+        values = [value_of.get(self._parse(turn, reply) or "", illegal_value) for reply in replies]
         return replies[values.index(max(values))]
 
-    def _action(self, turn: PendingTurn, reply: Reply) -> str | None:
+    def _parse(self, turn: PendingTurn, reply: Reply) -> str | None:
         answer = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if answer is None:
             return None
@@ -119,5 +123,5 @@ def best_of_n(
     """
     agent: Agent = bound_agent(player)()
     name, options = parse_named(oracle, "Oracle", "mcts simulations=1000")
-    judge = registry.bind("oracles", name, options)()
-    return BestOfN(agent, count, lambda game: judge.judge)
+    judging_oracle = registry.bind("oracles", name, options)()
+    return BestOfN(agent, count, lambda game: judging_oracle.judge)

@@ -28,7 +28,7 @@ class BiasedAgent(AgentWithChances):
 
     In rock, paper, scissors {rock: 3, paper: 1} gives .6 .2 .2, as scissors has weight 1; the best
     response, paper, earns .4.
-    Among the candidates of ``choose`` the weights of the numbered actions count.
+    In ``choose`` the number of a candidate has the weight of the action that it stands for.
     Pitfalls: if all legal actions have weight 0, they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
@@ -46,10 +46,11 @@ class BiasedAgent(AgentWithChances):
 
     def __post_init__(self) -> None:
         self._weights = self.weights or {}
-        invalid = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
-        if invalid:
+        names = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
+        if names:
+            name = names[0]
             raise ConfigError(
-                f"biased: the weight of {quoted(invalid[0])} is {self._weights[invalid[0]]!r}; "
+                f"biased: the weight of {quoted(name)} is {self._weights[name]!r}; "
                 "write a number of at least 0."
             )
         if not math.isfinite(sum(self._weights.values())):
@@ -66,7 +67,7 @@ class BiasedAgent(AgentWithChances):
             GameError: any text is a legal reply.
         """
         legal = legal_actions_of(self.name, state, seat)
-        self._check(innermost_play(state), legal)
+        self._check_names(innermost_play(state), legal)
         pairs = zip(legal, actions_meant(state, seat, legal), strict=True)
         weights = {reply: self._weights.get(action, 1.0) for reply, action in pairs}
         total = math.fsum(weights.values())
@@ -74,7 +75,7 @@ class BiasedAgent(AgentWithChances):
             return dict.fromkeys(legal, 1.0 / len(legal))
         return {reply: weight / total for reply, weight in weights.items()}
 
-    def _check(self, play: Play, legal: tuple[str, ...]) -> None:
+    def _check_names(self, play: Play, legal: tuple[str, ...]) -> None:
         for name in self._weights:
             if name not in legal:
                 words = _action_words(play)

@@ -54,7 +54,7 @@ class CfrAgent(TextAgent):
         """
         key = game.rules_key
         if key not in self._policies:
-            self._check(game)
+            self._check_game(game)
             self._policies[key] = average_policy(game, self.variant, self.iterations)
         return self._policies[key]
 
@@ -78,7 +78,7 @@ class CfrAgent(TextAgent):
         word_of = position.game.word_of
         return {word_of(position, seat, action): p for action, p in probabilities.items()}
 
-    def _check(self, game: Searchable) -> None:
+    def _check_game(self, game: Searchable) -> None:
         if not game.has_info_states:
             raise GameError(
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "

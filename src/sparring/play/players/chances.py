@@ -51,9 +51,9 @@ class AgentWithChances(TextAgent):
         """Return a legal action, drawn with its probability."""
         if state.legal(seat) is None:
             return random_reply(state, seat, None, stream)
-        chances = [(action, share) for action, share in self.chances(state, seat).items() if share]
-        sums = list(accumulate(share for _, share in chances))
-        return chances[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(chances) - 1)][0]
+        pairs = [(action, share) for action, share in self.chances(state, seat).items() if share]
+        sums = list(accumulate(share for _, share in pairs))
+        return pairs[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(pairs) - 1)][0]
 
 
 def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
     legal = legal_actions_of(name, state, seat)
     with PluginCall(named("players", name)):
         shares = {action: float(share) for action, share in agent.chances(state, seat).items()}
-    illegal = [action for action in shares if action not in legal]
+    illegal_actions = [action for action in shares if action not in legal]
     if (
-        illegal
+        illegal_actions
         or not all(share >= 0 for share in shares.values())
         or (not abs(sum(shares.values()) - 1.0) <= TOLERANCE)
     ):

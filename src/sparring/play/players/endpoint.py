@@ -141,15 +141,15 @@ class _RequestBatch:
 def _yield_replies(
     batch: _RequestBatch, futures: Sequence[Future[Answer]]
 ) -> Iterator[list[tuple[int, Reply]]]:
-    pending = dict(enumerate(futures))
+    queue = dict(enumerate(futures))
     try:
-        while pending:
+        while queue:
             if batch.stopped.is_set():
-                wait(pending.values())  # answers under way are cached
-            finished = [index for index, future in pending.items() if future.done()]
-            yield [(index, _reply(pending.pop(index))) for index in finished]
+                wait(queue.values())  # answers under way are cached
+            indices = [index for index, future in queue.items() if future.done()]
+            yield [(index, _reply(queue.pop(index))) for index in indices]
     finally:
-        if pending:
+        if queue:
             batch.stop(None)
 
 
@@ -181,14 +181,13 @@ def endpoint(
 
     Each turn is one request without memory. The request has a system message and the complete
     observation of the seat: rules, secrets, all public information and legal actions. If an
-        environment
-    observes only new information, the request has the whole conversation so far. The environment
-    finds the action in the reply. An empty reply is a reply without an action.
+    environment observes only new information, the request has the whole conversation so far. The
+    environment finds the action in the reply. An empty reply is a reply without an action.
 
     When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
     llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
     nothing. Needs the extra ``endpoint``.
-    Pitfalls: the key of a cached answer is address, model, messages, options and turn. So two
+    Pitfalls: cached answers are found by address, model, messages, options and turn. So two
     checkpoints that are served under one name and address need two cache files. If a seat may try
     again after an illegal reply, its request ends with a notice of that reply. Budgets count what
     this agent spends; answers from the cache are free. Requests under way when a budget runs out
@@ -201,7 +200,7 @@ def endpoint(
             of the key, or on a host in the environment variable SPARRING_ENDPOINT_HOSTS.
         key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
             Addresses of this machine may do without a key.
-        system: the system message. Empty: none is sent, for models whose template has none.
+        system: the system message. Empty: no system message, for models whose template has none.
         temperature: temperature of sampling, at least 0. null leaves it to the endpoint.
         top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
         max_new_tokens: length limit of a reply, in tokens, at least 1.

@@ -47,8 +47,8 @@ class AnswerCache:
     """A file with one answered request per line: its digest, the reply and the token counts.
 
     Each line is appended in one write and flushed; an incomplete line is skipped. Several agents
-    and processes may share a file. Each of them sees the lines from before its start and its own
-    answers.
+    and processes may share a file. Each of them knows the lines from before its start,
+    and its own answers.
 
     Args:
         path: the file, which is made with its folder if it is missing. ``core.trust`` lists the
@@ -74,7 +74,7 @@ class AnswerCache:
             with open(self.path, "a+b") as file:
                 file.seek(0)
                 lines = file.read().split(b"\n")
-        self._read(lines)
+        self._read_lines(lines)
 
     def get(self, digest: str) -> Answer | None:
         """Return the answer to the request of this digest, or None."""
@@ -95,7 +95,7 @@ class AnswerCache:
                 line = line if ends_with_newline else b"\n" + line
             file.write(line)
 
-    def _read(self, lines: list[bytes]) -> None:
+    def _read_lines(self, lines: list[bytes]) -> None:
         full_lines = [line for line in lines if line.strip()]
         for line in full_lines:
             try:
@@ -155,8 +155,8 @@ class Account:
         cache: file of answers, to which new answers are appended; None: no file.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, no allowed address or
-            file, or the package openai is missing.
+        ConfigError: a number is out of range, a budget has no price, the address or the file is not
+            allowed, or the key or the package openai is missing.
         RunError: the file of answers cannot be written.
     """
 

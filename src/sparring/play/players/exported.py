@@ -63,7 +63,7 @@ class ExportedPolicy(Strict):
     style: str = Field("full", description="wording of the environments in training")
 
 
-def _distribution(weights: dict[str, float]) -> dict[str, float]:
+def _check_sums(weights: dict[str, float]) -> dict[str, float]:
     for name, weight in weights.items():
         if not 0 < weight <= 1 + SUM_TOLERANCE:
             raise ValueError(
@@ -76,7 +76,7 @@ def _distribution(weights: dict[str, float]) -> dict[str, float]:
 
 
 Weights = Annotated[
-    dict[Annotated[str, AfterValidator(check_file_name)], float], AfterValidator(_distribution)
+    dict[Annotated[str, AfterValidator(check_file_name)], float], AfterValidator(_check_sums)
 ]
 
 
@@ -154,17 +154,17 @@ def read_exported(folder: Path) -> ExportedPlayer:
         raise ModelError(f"{path} cannot be read as JSON ({error}); {advice}.") from None
     version = data.get("version") if isinstance(data, dict) else None
     if type(version) is not int or version not in VERSIONS:
-        readable = " and ".join(map(str, VERSIONS))
+        readable_versions = " and ".join(map(str, VERSIONS))
         raise ModelError(
-            f"{path} has version {quoted(version)}, and this Sparring reads versions {readable}; "
-            f"{advice}, or install a newer Sparring."
+            f"{path} has version {quoted(version)}, and this Sparring reads versions "
+            f"{readable_versions}; {advice}, or install a newer Sparring."
         )
     kind = KINDS.get((version, str(data.get("kind"))))
     if kind is None:
-        expected = " or ".join(name for number, name in KINDS if number == version)
+        expected_kinds = " or ".join(name for number, name in KINDS if number == version)
         raise ModelError(
             f"{path}: kind is {quoted(data.get('kind'))}; in version {version} it must be "
-            f"{expected}. {advice[0].upper()}{advice[1:]}."
+            f"{expected_kinds}. {advice[0].upper()}{advice[1:]}."
         )
     try:
         player = kind.model_validate(data)
@@ -239,10 +239,10 @@ def exported(*, folder: str) -> Agent:
     player = read_exported(path)
     if not isinstance(player, ExportedPolicy):
         return ExportedMembers(path, player)
-    model = _model(path, player)
+    model = _load_model(path, player)
     sampling = player.sampling
     return policy(
-        sampler=_sampler(model),
+        sampler=_make_sampler(model),
         renderer=player.renderer.bind("render")(model.tokenizer),
         params=SamplingParams(
             max_new_tokens=sampling.max_new_tokens,
@@ -307,7 +307,7 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
     return [(path, member) for path, member in members if isinstance(member, ExportedPolicy)]
 
 
-def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
+def _load_model(folder: Path, policy_file: ExportedPolicy) -> Any:
     from sparring.models.load import load_saved_model  # torch is loaded only if a policy plays
 
     is_tiny = policy_file.model == TINY
@@ -321,7 +321,7 @@ def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
     )
 
 
-def _sampler(model: Any) -> Any:
+def _make_sampler(model: Any) -> Any:
     from sparring.config.plugins.registry import bind
 
     return bind("samplers", "in_process")(model)

@@ -40,7 +40,7 @@ class FictitiousAgent(TextAgent):
         """Return a best response to the other's past actions; a random text where a note is due.
 
         Raises:
-            GameError: the environment is not one of these two games.
+            GameError: the environment is neither of the two games above.
         """
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
@@ -55,11 +55,13 @@ class FictitiousAgent(TextAgent):
                 f"{', '.join(legal)}; write random or scripted there."
             )
         counts = Counter(
-            innermost_play(earlier).moves[1 - inner_seat]
-            for earlier in getattr(state, "earlier_plays", ())
+            innermost_play(earlier_play).moves[1 - inner_seat]
+            for earlier_play in getattr(state, "earlier_plays", ())
         )
         payoffs = {
-            reply: sum(count * rules.payoff(move, played) for played, count in counts.items())
+            reply: sum(
+                count * rules.payoff(move, other_move) for other_move, count in counts.items()
+            )
             for reply, move in zip(legal, actions, strict=True)
         }
         best_replies = [reply for reply in legal if payoffs[reply] == max(payoffs.values())]

@@ -25,7 +25,7 @@ Ask = Callable[[str], str]
 
 HELP = ("?", "help", "h", "rules")
 LEAVE = ("q", "quit", "exit")
-EMPTY = "Type one of the legal actions, ? for the rules, or q to leave."
+EMPTY_HINT = "Type one of the legal actions, ? for the rules, or q to leave."
 
 
 @dataclass(kw_only=True, eq=False)
@@ -104,13 +104,13 @@ class HumanAgent(TextAgent):
             action, fault = parse_human_reply(game, state, seat, reply)
             if action is not None:
                 return action
-            hint = f"{fault} (? shows the rules)." if reply else EMPTY
+            hint = f"{fault} (? shows the rules)." if reply else EMPTY_HINT
             text = wrap_lines(f"{hint} Legal actions: {list_actions(legal)}")
 
     def _readable_game(self, game: Environment) -> Environment:
-        for original, readable in self._readable_games:
+        for original, readable_game in self._readable_games:
             if original is game:
-                return readable
+                return readable_game
         self._readable_games.append((game, for_people(game)))
         return self._readable_games[-1][1]
 

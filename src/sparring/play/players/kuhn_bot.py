@@ -75,8 +75,8 @@ class KuhnBot(AgentWithChances):
                 "write biased or scripted there."
             )
         key = play.observe(inner_seat).key  # the card, then p and b for the actions
-        bet = STYLES[self.style]["b" in key][int(key[0])]
-        chances = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
+        p_bet = STYLES[self.style]["b" in key][int(key[0])]
+        chances = dict(zip(play.legal_actions(), (1.0 - p_bet, float(p_bet)), strict=True))
         actions = actions_meant(state, seat, legal)
         if len(actions) < len(chances):  # a wrapper such as choose offers only some actions
             return dict.fromkeys(legal, 1.0 / len(legal))

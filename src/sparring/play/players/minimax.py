@@ -25,7 +25,7 @@ class MinimaxAgent(TextAgent):
         random_moves: probability of a random legal action instead, in [0, 1]. Default 0.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
     """
 
     max_states: Annotated[int, Field(ge=1)] = 200_000
@@ -48,8 +48,8 @@ class MinimaxAgent(TextAgent):
             legal = position.legal_actions()
             return legal[stream.integer(0, len(legal))]
         values = self.action_values(position)
-        best = max(values.values())
-        actions = [action for action, value in values.items() if value == best]
+        best_value = max(values.values())
+        actions = [action for action, value in values.items() if value == best_value]
         return actions[stream.integer(0, len(actions))]
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
@@ -59,11 +59,11 @@ class MinimaxAgent(TextAgent):
             GameError, TooLargeError: as for ``choose``.
         """
         values = self.action_values(innermost_play(state))
-        best = max(values.values())
-        count = sum(value == best for value in values.values())
+        best_value = max(values.values())
+        count = sum(value == best_value for value in values.values())
         return {
             action: self.random_moves / len(values)
-            + (1.0 - self.random_moves) * (value == best) / count
+            + (1.0 - self.random_moves) * (value == best_value) / count
             for action, value in values.items()
         }
 
@@ -78,10 +78,10 @@ class MinimaxAgent(TextAgent):
         search = self._searches.setdefault(game.rules_key, Search(game, self.max_states))
         sign = 1.0 if state.seat == 0 else -1.0
         node = state.node
-        legal = zip(state.legal_actions(), node.legal_actions(), strict=True)
+        legal_pairs = zip(state.legal_actions(), node.legal_actions(), strict=True)
         return {
             action: sign * self._value(node.child(index), search, game.name)
-            for action, index in legal
+            for action, index in legal_pairs
         }
 
     def _value(self, node: Node, search: Search, name: str) -> float:

@@ -36,7 +36,9 @@ class Mixture:
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
         is_run_player = {text: text == PAST or ref(text).kind in POLICY_KINDS for text in weights}
-        self._players = {text: ref(text) if is_run_player[text] else _bot(text) for text in weights}
+        self._players = {
+            text: ref(text) if is_run_player[text] else _bot_ref(text) for text in weights
+        }
         # the texts of the players of a run, and the bots as on a command line
         self.run_players = tuple(text for text in weights if is_run_player[text])
         self.bots = tuple(self._players[text].name for text in weights if not is_run_player[text])
@@ -86,16 +88,16 @@ class Mixture:
         """
         return self
 
-    def draw(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
+    def draw(self, stream: Stream, seat: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
         """Return a player that is drawn with probabilities in proportion to the weights.
 
         Args:
             stream: the episode's stream.
-            side: first seat of the team.
+            seat: first seat of the team.
             members: the snapshots of the league.
         """
         shares = self.shares(members)
-        remainder = stream.child("mixture").child(side).uniform(0) * math.fsum(shares.values())
+        remainder = stream.child("mixture").child(seat).uniform(0) * math.fsum(shares.values())
         for player, share in shares.items():
             if remainder < share:
                 return player
@@ -136,7 +138,7 @@ class Mixture:
         return self._agents[player.name]
 
 
-def _bot(text: str) -> PlayerRef:
+def _bot_ref(text: str) -> PlayerRef:
     player = ref(text)
     return player if player.kind == "bot" else bot(text)
 
@@ -151,7 +153,7 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Mathematics: with weights w,
 
         P(player j) = w_j / sum over i of w_i
-        past counts as its n snapshots with w / n each
+        past stands for its n snapshots, with weight w / n each
 
     Pitfalls: the episodes of a group have different draws, so an estimator that compares them also
     sees the difference between opponents. A snapshot that is not in the league is left out; if no
@@ -170,10 +172,11 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
     """
-    invalid = [text for text, weight in players.items() if not 0 <= weight < math.inf]
-    if invalid:
+    names = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if names:
+        name = names[0]
         raise ConfigError(
-            f"mixture: the weight of {quoted(invalid[0])} is {players[invalid[0]]!r}; write a "
+            f"mixture: the weight of {quoted(name)} is {players[name]!r}; write a "
             "number of at least 0."
         )
     if not any(players.values()):
@@ -288,12 +291,12 @@ class MemberMixture(Mixture):
             ]
             for query in queries
         ]
-        unique = list(dict.fromkeys(query for path in earlier_queries for query in path))
+        states = list(dict.fromkeys(query for path in earlier_queries for query in path))
         log_weights, logprobs_by_member, reaches = self._log_weights(queries), [], []
         for index, member in enumerate(self.members):
             scorer: Any = self.agent(member)
-            rows = scorer.action_logprobs(unique) if unique else []
-            logprob_of = {query: float(row[0]) for query, row in zip(unique, rows, strict=True)}
+            rows = scorer.action_logprobs(states) if states else []
+            logprob_of = {query: float(row[0]) for query, row in zip(states, rows, strict=True)}
             log_reach = [sum(logprob_of[query] for query in path) for path in earlier_queries]
             reaches.append(log_weights[index] + np.array(log_reach, dtype=np.float64))
             logprobs_by_member.append(scorer.action_logprobs(queries))

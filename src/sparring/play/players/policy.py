@@ -71,7 +71,7 @@ class PolicyAgent:
         """
         batch, senders = self.sample_batch(turns)
         results = stream_replies(batch.sampler, batch.requests, batch.params, batch.stop_ids)
-        return _replies(senders, results)
+        return _yield_replies(senders, results)
 
     @property
     def together(self) -> PolicyAgents | None:
@@ -118,7 +118,7 @@ class PolicyAgent:
                 ``legal_actions``; see ``measure.info_states.Query``.
 
         Raises:
-            GameError: the context strategy has memories, or an error of ``reply_logprobs``.
+            GameError: the context strategy has memories, or as for ``reply_logprobs``.
             ModelError: as for ``act``.
         """
         prompts = [self._conversation(query) for query in queries]
@@ -156,13 +156,13 @@ class PolicyAgent:
             for legal in actions
         ]
         sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
-        scorable = [
+        pairs = [
             (prompt, reply)
             for prompt, reply, can_send in zip(prompts, replies, sendable, strict=True)
             if can_send
         ]
         logprobs = iter(
-            score([prompt for prompt, _ in scorable], [reply for _, reply in scorable], self.params)
+            score([prompt for prompt, _ in pairs], [reply for _, reply in pairs], self.params)
         )
         return [
             np.logaddexp.reduce(np.reshape(next(logprobs), (len(legal), len(end_ids))), axis=1)
@@ -216,10 +216,10 @@ class PolicyAgents:
         pairs = [agent.sample_batch(turns) for agent, turns in calls]
         senders = [sender for _, call_senders in pairs for sender in call_senders]
         batches = [batch for batch, _ in pairs]
-        return _replies(senders, stream_backend_replies(self.backend, batches))
+        return _yield_replies(senders, stream_backend_replies(self.backend, batches))
 
 
-def _replies(
+def _yield_replies(
     senders: Sequence[Sender], results: Iterator[Sequence[tuple[int, SampleResult]]]
 ) -> Iterator[list[tuple[int, Reply]]]:
     """Yield replies: first those of conversations that were too long, then the samplers' results.
@@ -228,12 +228,12 @@ def _replies(
         senders: the sender of each turn.
         results: results with their indices among the sent conversations.
     """
-    sent = [index for index, sender in enumerate(senders) if sender.is_sent]
-    overlong = [index for index, sender in enumerate(senders) if not sender.is_sent]
-    if overlong:
-        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong]
+    indices = [index for index, sender in enumerate(senders) if sender.is_sent]
+    overlong_indices = [index for index, sender in enumerate(senders) if not sender.is_sent]
+    if overlong_indices:
+        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong_indices]
     for batch in results:
-        yield [(sent[index], _reply(senders[sent[index]], result)) for index, result in batch]
+        yield [(indices[index], _reply(senders[indices[index]], result)) for index, result in batch]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:

@@ -57,12 +57,12 @@ def prompted(
         ModelError: the model is damaged, does not fit into memory or has no chat template.
         UnknownNameError: the model is not on this machine, and is not a Hugging Face id.
     """
-    loaded, sampler = _model_and_sampler(model, dtype)
-    check_reply_length(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
+    loaded_model, sampler = _load_model_and_sampler(model, dtype)
+    check_reply_length(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded_model.context)
     return policy(
         sampler=sampler,
         renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(
-            loaded.tokenizer
+            loaded_model.tokenizer
         ),
         params=SamplingParams(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p),
         name="prompted",
@@ -80,8 +80,8 @@ def identity_of(model: str, **options: Any) -> dict[str, str]:
 
 
 @cache
-def _model_and_sampler(model: str, dtype: str) -> tuple[Any, Any]:
+def _load_model_and_sampler(model: str, dtype: str) -> tuple[Any, Any]:
     from sparring.models.load import base_model  # torch is loaded only where the model plays
 
-    loaded = base_model(model, dtype, "auto")
-    return loaded, bind("samplers", "in_process")(loaded)
+    loaded_model = base_model(model, dtype, "auto")
+    return loaded_model, bind("samplers", "in_process")(loaded_model)

@@ -31,8 +31,8 @@ class WerewolfBot(AgentWithChances):
     that claims to be the seer, or the one that wolves named most often this night. If wolves talk,
     it names such a player. A wolf never votes for its mate.
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
-    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
-    candidates of ``choose`` the replies are the numbers, and the best available one counts.
+    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. In
+    ``choose`` the replies are numbers of candidates, and the bot takes the best candidate.
     Pitfalls: it believes any player that speaks as the seer, and so can be deceived. The
     bot's deductions (``deduce``) use only what its seat knows for certain, not the speeches. A free
     text is read as the closest phrase of the grammar: the first player named, and whether the first
@@ -60,8 +60,8 @@ class WerewolfBot(AgentWithChances):
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, a phrase or a sentence for one."""
         play = innermost_play(state)
-        deducing = isinstance(play, WerewolfPlay) and play.position.is_deducing
-        if deducing or state.legal(seat) is not None:
+        is_deducing = isinstance(play, WerewolfPlay) and play.position.is_deducing
+        if is_deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
         phrases = list(self.chances(state, seat))
         phrase = phrases[stream.integer(0, len(phrases))]
@@ -81,15 +81,15 @@ class WerewolfBot(AgentWithChances):
             )
         if play.position.is_deducing:
             legal_actions_of(self.name, state, seat)  # raises GameError
-        ranked, legal = self._rank_actions(play, inner_seat), state.legal(seat)
+        ranked_actions, legal = self._rank_actions(play, inner_seat), state.legal(seat)
         if legal is None:
-            return _uniform(next(filter(None, ranked)))
+            return _equal_chances(next(filter(None, ranked_actions)))
         replies = dict(zip(actions_meant(state, seat, legal), legal, strict=True))
-        for actions in ranked:
+        for actions in ranked_actions:
             best_replies = [replies[action] for action in actions if action in replies]
             if best_replies:
-                return _uniform(best_replies)
-        return _uniform(list(legal))  # no candidate is an action that the bot ranks
+                return _equal_chances(best_replies)
+        return _equal_chances(list(legal))  # no candidate is an action that the bot ranks
 
     def _rank_actions(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
         """Return lists of equally good actions, the best first; some may be illegal."""
@@ -101,37 +101,35 @@ class WerewolfBot(AgentWithChances):
             preferred = (
                 _rank(names, _rate_victims(play, seat))[:1] if self.style != "silent" else []
             )
-            return [
-                *([f"kill {name}" for name in group] for group in preferred),
-                [SILENCE],
-            ]
+            return [*([f"kill {name}" for name in group] for group in preferred), [SILENCE]]
         if position.phase == "vote":
             abstains = self.style == "silent" and max(scores[n] for n in names) <= 0
-            first = [[ABSTAIN]] if abstains and position.setup.abstain else []
-            return [*first, *_rank(names, scores)]
+            first_group = [[ABSTAIN]] if abstains and position.setup.abstain else []
+            return [*first_group, *_rank(names, scores)]
         if role == SEER:
             looked_at = {e.target for e in position.events_of(seat) if e.kind == "look"}
             return _rank(names, {n: float(n not in looked_at) for n in names})
         if role != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
-        first = [[name_of(position.proposed_victim)]] if position.phase == "decide" else []
-        return [*first, *_rank(names, _rate_victims(play, seat))]
+        first_group = [[name_of(position.proposed_victim)]] if position.phase == "decide" else []
+        return [*first_group, *_rank(names, _rate_victims(play, seat))]
 
     def _suspicion_scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
-        position, me = play.position, play.position.places[seat]
+        position, own_place = play.position, play.position.places[seat]
         wolves = position.setup.wolves
         scores = dict.fromkeys(range(position.setup.players), 0.0)
         for event in position.events_of(seat):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
-            elif event.kind == "say" and event.actor != me:
+            elif event.kind == "say" and event.actor != own_place:
                 verb, *words = phrase_of(event).split()
                 target = number_of(words[0]) if words and verb != "claim" else -1
                 if target not in scores:
                     continue
                 if verb == SEER:
-                    wolf = words[1] == WOLF
-                    scores[event.actor if target == me and wolf else target] += 10 if wolf else -10
+                    says_wolf = words[1] == WOLF
+                    suspect = event.actor if target == own_place and says_wolf else target
+                    scores[suspect] += 10.0 if says_wolf else -10.0
                 elif verb in ("accuse", "support"):
                     scores[target] += 1.0 if verb == "accuse" else -1.0
         for mate in wolves if seat in wolves else ():
@@ -144,9 +142,9 @@ class WerewolfBot(AgentWithChances):
         most_suspicious = _rank(names, scores)[0]
         speeches: list[list[str]] = []
         looks = [e for e in position.events_of(seat) if e.kind == "look" and e.target in names]
-        guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
-        if self.style != "silent" or guilty:
-            speeches += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
+        reports = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
+        if self.style != "silent" or reports:
+            speeches += [reports, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
         if self.style == "accuser" and position.setup.roles[seat] == WOLF:
             speeches.append([f"{SEER} {name} {WOLF}" for name in most_suspicious])
         if self.style != "silent":
@@ -177,7 +175,7 @@ def _claims_seer(play: WerewolfPlay, place: int) -> float:
     return float(any(phrase.startswith(SEER) or phrase == f"claim {SEER}" for phrase in phrases))
 
 
-def _uniform(replies: list[str]) -> dict[str, float]:
+def _equal_chances(replies: list[str]) -> dict[str, float]:
     return dict.fromkeys(replies, 1.0 / len(replies))
 
 

@@ -60,11 +60,11 @@ def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
     Raises:
         PluginError: the plug-in returned something else.
     """
-    missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
-    if missing:
+    gaps = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
+    if gaps:
         raise PluginError(
             f"The {sink} must return a sink with the methods write(step, figures) and close(); "
-            f"its result has no {missing[0]}."
+            f"its result has no {gaps[0]}."
         )
 
 

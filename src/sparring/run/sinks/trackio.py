@@ -22,10 +22,10 @@ class TrackioRun:
         self._config: dict[str, Any] | None = dict(start.config)
         self._delete_later_steps(run, start.step)
 
-    def _delete_later_steps(self, run: str, step: int) -> None:
+    def _delete_later_steps(self, run_id: str, step: int) -> None:
         path = self._storage.init_db(self._project)
         with contextlib.closing(sqlite3.connect(path, timeout=30)) as database, database:
-            database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (run, step))
+            database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (run_id, step))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Add the figures of a step; the first call adds the configuration too."""

@@ -13,7 +13,7 @@ from sparring.core.trust import ONLINE
 from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "wandb"
-QUIET = {  # settings: log only metrics; no code, console or machine data
+QUIET_SETTINGS = {  # settings: log only metrics; no code, console or machine data
     "console": "off",
     "disable_code": True,
     "disable_git": True,
@@ -111,6 +111,6 @@ def wandb(
         config=dict(start.config),
         dir=str(start.folder),
         mode=mode,
-        settings=library.Settings(**QUIET),
+        settings=library.Settings(**QUIET_SETTINGS),
     )
     return WandbRun(run, journal, start.folder / PACKAGE)

@@ -79,18 +79,22 @@ and exploitability are exact, and a mixture is drawn once per episode.
 """
 READING = """\
 - **NashConv** is the sum, over seats, of how much a best response gains; it is 0 at an \
-equilibrium. The unit is that of the game. The largest payoff is 1 in rock-paper-scissors (RPS), 50 in biased RPS, \
+equilibrium. The unit is that of the game. The largest payoff is 1 in rock-paper-scissors (RPS), \
+50 in biased RPS, \
 2 in Kuhn poker and 13 in Leduc poker.
 - An **answer** of each side is the unit of training: one exact best response, or {steps} steps of \
 improvement. A step is one step of the natural policy gradient with exact values. It stands for \
 reinforcement learning with a budget. An algorithm that trains several policies at once needs \
-one answer per round for each of them, so it has fewer rounds. The cost of the payoff table is not included; \
+one answer per round for each of them, so it has fewer rounds. The cost of the payoff table is \
+not included; \
 the column **payoffs** counts the cells of this table.
 - Figures are means over seeds with Student's 95 % interval. A seed determines the first \
 policies, and \
 the random draws of an algorithm. Figures without an interval have one seed.
-- In Kuhn and Leduc each seat has its own population. In RPS both seats share one population, except \
-in the independent learners. In Kuhn and Leduc each seat has a table, so the live mirror equals the \
+- In Kuhn and Leduc each seat has its own population. In RPS both seats share one population, \
+except \
+in the independent learners. In Kuhn and Leduc each seat has a table, so the live mirror equals \
+the \
 independent learners.
 """
 TRAPS = """\
@@ -111,8 +115,9 @@ payoff. In poker a policy with more chips may win less often: in Kuhn and Leduc 
 accepted {promoted} of {tried} new policies.
 - JPSRO's answer uses the marginals of its joint distribution, which is enough if two payoffs sum \
 to 0.
-- The references have other units of training. A pass of CFR, CFR+ or MMD visits the whole tree once; \
-{each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and steps of \
+- The references have other units of training. A pass of CFR, CFR+ or MMD visits the whole tree \
+once; {each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and \
+steps of \
 {step}, in units of the largest payoff, so it converges to an equilibrium with entropy, not to \
 NashConv 0. \
 MMD's step was not tuned, and it would need more passes.

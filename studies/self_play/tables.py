@@ -66,58 +66,61 @@ CAPTIONS = {
 }
 DRAWN = ("matrix_rps", "kuhn_poker", "leduc_poker")
 INTRO = """\
-Every algorithm of self-play is a choice of the same few parts: the existing policies \
-(population), the opponents of a new one (its row, computed by a solver), its training \
-(oracle), and the final policy (answer). This page runs them all in one loop, \
+Every algorithm of self-play is a choice of four parts: the existing policies (population), \
+the opponents of a new policy (its row, computed by a solver), the training of a new policy \
+(oracle), and the final policy (answer). This page runs all algorithms in one loop, \
 `studies/self_play/frame.py`. An algorithm is a recipe of a few lines in \
 `studies/self_play/algorithms.py`; an algorithm with an additional step has a class for it.
 
 The frame and the claims are those of "A survey on self-play methods in reinforcement learning" \
-(arXiv 2408.01072), which we know from notes and not from its own table. Policies are tables, \
+(arXiv 2408.01072). We know the survey from notes, not from its own table. Policies are tables, \
 payoffs \
 and exploitability are exact, and a mixture is drawn once per episode.
 """
 READING = """\
-- **NashConv** is the sum of what a best response gains in each seat: 0 at equilibrium. \
-It is in the game's units. The largest payoff is 1 in rock-paper-scissors (RPS), 50 in biased RPS, \
+- **NashConv** is the sum, over seats, of how much a best response gains; it is 0 at an \
+equilibrium. The unit is that of the game. The largest payoff is 1 in rock-paper-scissors (RPS), \
+50 in biased RPS, \
 2 in Kuhn poker and 13 in Leduc poker.
 - An **answer** of each side is the unit of training: one exact best response, or {steps} steps of \
-improvement. A step is one of the natural policy gradient with exact values; it represents \
+improvement. A step is one step of the natural policy gradient with exact values. It stands for \
 reinforcement learning with a budget. An algorithm that trains several policies at once needs \
-one answer per round for each of them, so it has fewer rounds. The payoff table is not included; \
-the column **payoffs** counts its cells.
+one answer per round for each of them, so it has fewer rounds. The cost of the payoff table is \
+not included; \
+the column **payoffs** counts the cells of this table.
 - Figures are means over seeds with Student's 95 % interval. A seed determines the first \
 policies, and \
 the random draws of an algorithm. Figures without an interval have one seed.
-- In Kuhn and Leduc each seat has its own population. In RPS both seats share one, except in \
-the independent learners. With a table per seat the live mirror of Kuhn and Leduc is the same as \
+- In Kuhn and Leduc each seat has its own population. In RPS both seats share one population, \
+except \
+in the independent learners. In Kuhn and Leduc each seat has a table, so the live mirror equals \
+the \
 independent learners.
 """
 TRAPS = """\
-- Averages and mixtures combine policies, weighted by their probability to reach a state, not \
-logits.
+- Averages and mixtures combine probabilities, not logits. The weight of a policy in a state is \
+its probability of reaching this state.
 - A mixture is drawn once per episode. Its behavioural equivalent is exact; a property test \
 compares \
 payoffs.
 - `pfsp` uses the newest policy's exact win rates; rates from training episodes would be \
 biased.
 - Indices of delta-uniform count stored policies, not steps.
-- Comparisons use equal numbers of answers, not of rounds, and payoffs of the table are counted.
+- Comparisons use equal numbers of answers, not of rounds.
 - Anytime PSRO and XDO solve a linear program in the whole game every round; the columns do not \
 count it.
 - The gate, PFSP and the league use the win rate (a draw is half a win), while oracles maximise \
 the \
-payoff. In poker a policy with more chips may win less often: the gate accepted {promoted} new \
-policies \
-in Kuhn or Leduc, of {tried} trained.
+payoff. In poker a policy with more chips may win less often: in Kuhn and Leduc the gate \
+accepted {promoted} of {tried} new policies.
 - JPSRO's answer uses the marginals of its joint distribution, which is enough if two payoffs sum \
 to 0.
-- The references have other units. A pass of CFR, CFR+ or MMD visits the whole tree once; \
-{each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and steps of \
+- The references have other units of training. A pass of CFR, CFR+ or MMD visits the whole tree \
+once; {each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and \
+steps of \
 {step}, in units of the largest payoff, so it converges to an equilibrium with entropy, not to \
 NashConv 0. \
-Its \
-step was not tuned, and these are few passes for it.
+MMD's step was not tuned, and it would need more passes.
 """
 MISSING = {
     "AlphaGo": "the recipe of uniform past; its other parts are outside the frame",

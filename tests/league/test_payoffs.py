@@ -139,12 +139,12 @@ def test_members_of_one_team_have_returns_but_no_wins():
 
 
 def test_returns_that_differ_in_their_last_bits_are_a_draw():
-    assert counts_of(Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
-        1:4
-    ] == (0, 1, 0)
-    assert counts_of(Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
-        1:4
-    ] == (1, 0, 0)
+    assert counts_of(
+        Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT)
+    )[1:4] == (0, 1, 0)
+    assert counts_of(
+        Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT)
+    )[1:4] == (1, 0, 0)
 
 
 def test_the_rate_of_wins_by_hand():
@@ -206,9 +206,9 @@ def test_the_interval_of_the_mean_return_is_student_s_by_hand():
     """Returns 2, -1, 0, 1 have mean 0.5 and variance 5/3; the t quantile with 3 degrees of freedom is 3.1824."""
     episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (2.0, -1.0, 0.0, 1.0)]
     for split_index in range(4):
-        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().with_episodes(episodes[:split_index]).to_json()))).with_episodes(
-            episodes[split_index:]
-        )
+        book = Payoffs.from_json(
+            json.loads(json.dumps(Payoffs().with_episodes(episodes[:split_index]).to_json()))
+        ).with_episodes(episodes[split_index:])
         results = book.results(LEARNER, SNAPSHOT)
         assert results.squares == 6.0 and results.deviation == pytest.approx((5 / 3) ** 0.5)
         assert results.return_interval() == pytest.approx(
@@ -283,14 +283,18 @@ def test_single_and_grouped_episodes_can_be_added_in_any_order():
         grouped_episodes
     ).results(LEARNER, SNAPSHOT)
     assert sum_of_results == book.results(LEARNER, SNAPSHOT)
-    decayed = Payoffs().with_episodes(grouped_episodes).with_episodes([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
+    decayed = (
+        Payoffs().with_episodes(grouped_episodes).with_episodes([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
+    )
     assert (decayed.count, decayed.sizes, decayed.products, decayed.squares) == (1.5, 4.5, 1.5, 13.5)
 
 
 def test_groups_of_one_episode_equal_independent_episodes():
     returns = (2.0, -1.0, 0.0, 1.0, -2.0, 1.0)
     results = (
-        Payoffs().with_episodes([episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in returns]).results(LEARNER, SNAPSHOT)
+        Payoffs()
+        .with_episodes([episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in returns])
+        .results(LEARNER, SNAPSHOT)
     )
     assert results.return_groups is results.win_groups is None and "groups" not in json.dumps(results.to_json())
     as_groups = dataclasses.replace(results, return_groups=results.sums_of_returns(), win_groups=results.sums_of_wins())

@@ -70,8 +70,12 @@ def test_idle_shares_name_the_bottleneck(players, learner, word):
 def test_the_status_line_reports_workers_and_the_fate_of_games():
     assert idle_share_of_learner(LINE) == 0.25
     assert idle_share_of_learner({}) == 0.0
-    assert format_status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
-    assert format_status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
+    assert (
+        format_status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
+    )
+    assert (
+        format_status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
+    )
     assert format_status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
     assert format_status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
     account = workers_section([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]

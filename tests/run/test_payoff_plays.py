@@ -537,4 +537,6 @@ def test_episodes_do_not_change_exact_results():
         == exact_results
     )
     assert (exact_results + exact_results).mean_return == -0.5 and exact_results.win_rate(prior=9.0) == 0.25
-    assert Payoffs({RowKey("x", 0, FIRST_MEMBER, SECOND_MEMBER): exact_results}).restricted_to([FIRST_MEMBER]) == Payoffs()
+    assert (
+        Payoffs({RowKey("x", 0, FIRST_MEMBER, SECOND_MEMBER): exact_results}).restricted_to([FIRST_MEMBER]) == Payoffs()
+    )

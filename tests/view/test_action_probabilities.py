@@ -108,9 +108,9 @@ def test_an_actions_probability_includes_the_end_token(client, trained_run, ques
 @pytest.mark.parametrize(("player", "weights"), [("learner", "live"), ("policy", "EMA"), ("past-000001", "snapshot")])
 def test_an_answer_names_its_weights(trained_run, player, weights):
     engine = load_run(trained_run, 2)[1]
-    assert policy._weights(engine, ref(player)) == weights
+    assert policy._weights_label(engine, ref(player)) == weights
     engine.policies["main"].average = None  # like a run without EMA weights
-    assert policy._weights(engine, ref(player)) == weights.replace("EMA", "live")
+    assert policy._weights_label(engine, ref(player)) == weights.replace("EMA", "live")
 
 
 def test_a_conversation_contains_only_the_seats_text():
@@ -144,11 +144,11 @@ def test_the_newest_earlier_checkpoint_is_used_else_the_first_later_one(steps, s
 def test_the_run_stays_loaded_until_its_checkpoint_changes(client, trained_run, questions):
     numbers = [stored_episodes(trained_run, step)[0].episode_id for step in (2, 3)]
     ask(client, 3, numbers[1], 0)
-    (engine,) = policy._loaded.values()
+    (engine,) = policy._engines.values()
     ask(client, 3, numbers[1], 0)
-    assert list(policy._loaded.values()) == [engine]
+    assert list(policy._engines.values()) == [engine]
     assert ask(client, 2, numbers[0], 0).json()["step"] == 1
-    assert len(policy._loaded) == 1 and engine not in policy._loaded.values()
+    assert len(policy._engines) == 1 and engine not in policy._engines.values()
 
 
 def test_a_seat_can_query_only_its_own_turns(client, trained_run, questions):

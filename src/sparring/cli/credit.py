@@ -131,9 +131,9 @@ def compare(
         for report in result["games"]:
             _print_report(report, result["settings"])
     if plot is not None:
-        _plot(result, plot)
+        _write_plot(result, plot)
     if page is not None:
-        options: list[tuple[str, Any]] = [
+        page_options: list[tuple[str, Any]] = [
             *(("environment", text) for text in game or ()),
             *(("policy", policy), ("estimators", estimators), ("episodes", episodes)),
             *(("group-size", group_size), ("batch", batch), ("critic", critic)),
@@ -141,7 +141,7 @@ def compare(
             *([("reward", reward)] if reward else []),
             *(("seed", seed), ("max-states", max_states), ("page", page)),
         ]
-        flags = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
+        flags = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in page_options)
         time_flag = "" if timed else " --no-time"
         files = write_page(result, page, f"sparring credit compare {flags}{time_flag}")
         print_stderr(f"Wrote {', '.join(map(str, files))}.")
@@ -164,7 +164,7 @@ def _print_report(report: dict[str, Any], settings: dict[str, Any]) -> None:
             console.print(f"not measured: {row['estimator']}: {row['refused']}", style="yellow")
 
 
-def _plot(result: dict[str, Any], path: Path) -> None:
+def _write_plot(result: dict[str, Any], path: Path) -> None:
     if len(result["games"]) > 1:
         raise ConfigError(
             f"--plot {path} draws one game, but {len(result['games'])} were measured; choose one "

@@ -23,7 +23,7 @@ PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, threads and games per second; ``healthy``: whether the check passed."""
+    """Return versions, threads, games per second, and ``healthy``: whether sampling is exact."""
     results: dict[str, Any] = {
         "python": sys.version.split()[0],
         "machine": platform.machine(),
@@ -36,12 +36,12 @@ def examine() -> dict[str, Any]:
     )
     engine, methods = LocalEngine(config), Methods.of(config)
     state = RunState()
-    start, games, difference = time.perf_counter(), 0, 0.0
+    start_time, num_games, difference = time.perf_counter(), 0, 0.0
     while state.step < config.steps:
-        outcome = play_round(config, engine, methods, state)
-        state, games = outcome.state, games + len(outcome.episodes)
-        difference = max(difference, outcome.metrics["logprob_difference_max"])
-    results["games_per_second"] = round(games / (time.perf_counter() - start))
+        step_result = play_round(config, engine, methods, state)
+        state, num_games = step_result.state, num_games + len(step_result.episodes)
+        difference = max(difference, step_result.metrics["logprob_difference_max"])
+    results["games_per_second"] = round(num_games / (time.perf_counter() - start_time))
     results["logprob_difference"] = difference
     results["healthy"] = difference < 1e-4
     return results

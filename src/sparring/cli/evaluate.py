@@ -89,8 +89,8 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
     )
     exact_table = Table("row", "measure", "value", title="Exact")
     for row in report["rows"]:
-        starts = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
-        name = row["name"] + starts + ("" if row["in_totals"] else " *")
+        starts_text = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
+        name = row["name"] + starts_text + ("" if row["in_totals"] else " *")
         if not row["measured"]:
             table.add_row(name, "not measured")
         elif row["kind"] == "exact":
@@ -128,19 +128,19 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
 
 def _row_cells(figures: dict[str, Any]) -> list[str]:
     outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
-    mean, illegal = figures["return"], figures["illegal"]["mean"]
-    margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
+    mean, illegal_share = figures["return"], figures["illegal"]["mean"]
+    half_width = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
     score = "-" if figures["score"] is None else tables.interval_text(figures["score"], 1)
     return [
         str(figures["games"]),
         outcomes,
-        f"{mean['mean']:.2f}{margin}",
-        "-" if illegal is None else f"{illegal:.1%}",
+        f"{mean['mean']:.2f}{half_width}",
+        "-" if illegal_share is None else f"{illegal_share:.1%}",
         score,
     ]
 
 
-GAMES = 500  # games per seat, if there is no suite
+GAMES = 500  # games per seat, if neither --games nor --suite is given
 NO_ORACLE = "none"
 
 
@@ -307,7 +307,7 @@ def evaluate(
         )
     evaluation = SuiteEvaluation(
         suite,
-        _player(run, agent, checkpoint, temperature, policy, answer),
+        _make_player(run, agent, checkpoint, temperature, policy, answer),
         opponents=bots,
         games=games,
         seed=seed,
@@ -367,7 +367,7 @@ def _refuse_conflicts(
         raise ConfigError("--policy chooses one policy of a run; leave --league and --agent out.")
 
 
-def _player(
+def _make_player(
     run: Path | None,
     agent: str | None,
     checkpoint: int | None,

@@ -164,8 +164,8 @@ def _play_episode(environment: Environment, session: InteractiveSession) -> None
             say(problem)
     episode = session.episode
     assert episode is not None, "the episode is over"
-    end = "" if reason_not_searchable(environment) else ending_text(environment, episode, seat)
-    say(f"\n--- The end.\n\n{wrap_lines(end)}" if end else "\n--- The end.")
+    ending = "" if reason_not_searchable(environment) else ending_text(environment, episode, seat)
+    say(f"\n--- The end.\n\n{wrap_lines(ending)}" if ending else "\n--- The end.")
     say(f"\n{result_text(environment, episode.returns, seat)}")
     if session.drawn_members:
         say(f"{member_line(session.drawn_members)}.")

@@ -30,15 +30,15 @@ def replay_unit(
     say("All episodes were played.")
 
 
-def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
+def _print_episodes(results: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
     num_abandoned = 0
-    for spec, result in plays:
+    for spec, result in results:
         if result is None:
             seats = ", ".join(map(str, spec.players))
-            suffix = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
-            # to stdout, and flushed: the process may crash in this episode
-            numbers = f"episode {spec.episode_id} (group {spec.group_id})"
-            say(f"{numbers}: {seats}{suffix}", file=sys.stdout)
+            prefix_text = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
+            # say flushes this line, because the process may crash in the episode
+            label = f"episode {spec.episode_id} (group {spec.group_id})"
+            say(f"{label}: {seats}{prefix_text}", file=sys.stdout)
             continue
         for trace in result.tracebacks:
             for line in trace.splitlines():

@@ -12,7 +12,7 @@ import typer
 import sparring
 from sparring.core.errors import ConfigError
 
-STUDY_FILE = Path("studies") / "common" / "study.py"  # exists in a checkout with studies
+STUDY_FILE = Path("studies") / "common" / "study.py"  # only a checkout with studies has it
 
 
 def reproduce(
@@ -49,7 +49,7 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the experiments of a page again, on all cores; write results, tables and verdicts."""
-    root = str(_checkout())
+    root = str(_find_checkout())
     if root not in sys.path:
         sys.path.insert(0, root)
     studies = import_module("studies.common.command")
@@ -59,7 +59,7 @@ def reproduce(
         studies.run(name, quick, folder, workers, publish, as_json)
 
 
-def _checkout() -> Path:
+def _find_checkout() -> Path:
     """Return the root of a checkout with studies: this code's, or the current directory."""
     for root in (Path(sparring.__file__).resolve().parents[2], Path.cwd()):
         if (root / STUDY_FILE).is_file():

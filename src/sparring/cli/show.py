@@ -79,11 +79,11 @@ def _solver_weights(
 
 def _weight_rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     has_sides = any("sides" in member for member in members)
-    head = ("member", *(SIDES if has_sides else ("weight",)))
+    header = ("member", *(SIDES if has_sides else ("weight",)))
     weights = [member["sides"] if has_sides else [member["weight"]] for member in members]
     texts = [["-" if weight is None else f"{weight:.3f}" for weight in row] for row in weights]
     return [
-        head,
+        header,
         *((str(member["name"]), *row) for member, row in zip(members, texts, strict=True)),
     ]
 
@@ -137,13 +137,13 @@ def show(
     if league:
         show_league(run, step, as_json)
         return
-    stored = StoredEpisodes(run, played)
-    stored_step = stored.step(step)
+    store = StoredEpisodes(run, played)
+    stored_step = store.step(step)
     if list_all:
-        say_rows(listing_rows(stored.episodes(stored_step)))
+        say_rows(listing_rows(store.episodes(stored_step)))
         return
-    stored_episode = stored.episode(stored_step, episode)
-    credit = stored.credit(stored_step, stored_episode)
+    stored_episode = store.episode(stored_step, episode)
+    credit = store.credit(stored_step, stored_episode)
     if as_json:
         document = episode_record(stored_step, stored_episode, credit)
         print(json.dumps(json_value(document), allow_nan=False))
@@ -154,7 +154,7 @@ def show(
     if svg is not None:
         _write_picture(stored_episode, svg, turn, seat, "dark" if dark else "light")
         return
-    positions, conversation_ends = _positions(stored_episode), _conversations(stored_episode)
+    positions, conversation_ends = _position_texts(stored_episode), _conversations(stored_episode)
     decode, decoder_error = (None, "") if ids else token_decoder(run)
     if decoder_error:
         say(f"{decoder_error}\n")
@@ -162,7 +162,7 @@ def show(
         stored_step, stored_episode, credit, decode, positions, conversation_ends
     ):
         say(line)
-    say(f"\nStored steps: {_shorten(stored.steps)}. Other episodes: --list, then --episode N.")
+    say(f"\nStored steps: {_shorten(store.steps)}. Other episodes: --list, then --episode N.")
 
 
 def _write_picture(
@@ -187,7 +187,7 @@ def _print_timeline(episode: Episode, path: Path | None) -> None:
     say(f"Wrote {path}: {summary(chart)}")
 
 
-def _positions(episode: Episode) -> list[str]:
+def _position_texts(episode: Episode) -> list[str]:
     """Return each position in words; if that fails, print the reason and return []."""
     try:
         return list(sentences(episode))

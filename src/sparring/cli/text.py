@@ -28,8 +28,8 @@ __all__ = [
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
-    """Print a text with escaped control characters, as other people may have written the text."""
-    print(escape_controls(text), file=file, flush=True)  # a pipe would hold lines back
+    """Print a text with escaped control characters, because other people may have written it."""
+    print(escape_controls(text), file=file, flush=True)  # a pipe would buffer the lines
 
 
 def say_rows(rows: Sequence[Sequence[str]]) -> None:
@@ -41,7 +41,7 @@ def say_rows(rows: Sequence[Sequence[str]]) -> None:
 
 
 def command() -> str:
-    """Return the command that calls this program: its path, if it is not on PATH."""
+    """Return ``sparring``, or the path of this program if ``sparring`` is not on PATH."""
     program = Path(sys.argv[0])
     on_path = shutil.which("sparring") is not None or program.name != "sparring"
     return "sparring" if on_path else shlex.quote(str(program))

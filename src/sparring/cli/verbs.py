@@ -47,7 +47,7 @@ def translate_errors() -> Iterator[None]:
         raise lacking_error(error) or error from error
     except (MemoryError, RuntimeError) as error:
         is_full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        if not is_full and "can't allocate memory" not in str(error):  # torch's, on a CPU
+        if not is_full and "can't allocate memory" not in str(error):  # torch's text on a CPU
             raise
         advice = (
             "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
@@ -62,11 +62,11 @@ def message_of(error: Exception) -> str:
     if isinstance(error, SparringError):
         return f"error: {_one_line(error, MAX_LENGTH)}"
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     text = f"{type(error).__name__}: {_one_line(error, 400)}".rstrip(": ")
     return (
-        f"error: something unexpected failed{place}: {text}. This is a fault of Sparring or of a "
-        f"plug-in. {DEBUG}=1 shows the whole traceback; please report it with the command."
+        f"error: something unexpected failed{location}: {text}. This is a fault of Sparring or of "
+        f"a plug-in. {DEBUG}=1 shows the whole traceback; please report it with the command."
     )
 
 
@@ -76,11 +76,11 @@ def _one_line(error: Exception, limit: int) -> str:
 
 
 def flush_output() -> None:
-    """Flush the output; if its reader has closed the pipe, drop it silently."""
+    """Flush the output; drop it silently if it cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # a closed pipe, or a full disk that the output goes to
+        except OSError:  # the pipe is closed, or the disk of the output is full
             null_file = os.open(os.devnull, os.O_WRONLY)  # Python flushes again at exit
             try:
                 os.dup2(null_file, stream.fileno())

@@ -16,7 +16,7 @@ A batch may have further columns, each with one entry per row:
     attempt, note        for trials, per turn: number of the attempt, from 0, and whether the turn
                          writes a note after an attempt; default: no trials
     component_NAME       named part of the reward, per turn; the remainder is called "game"
-Without ``state``, turns share a state only if they are first turns of one group and role.
+Without ``state``, two turns share a state only if both are first turns of one group and role.
 
 Legend: B rows, L tokens of a row, N turns, T sampled tokens.
 """
@@ -42,26 +42,26 @@ PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerRows:
-    """A trainer's batch; columns [N] list the turns of the first row, then of the second, ..."""
+    """A trainer's batch. Arrays [N] hold the turns of the first row, then those of the second."""
 
-    num_turns: IntArray  # [B], at least 1
-    n_tokens: IntArray  # [N]
-    reward: FloatArray  # [N]
+    num_turns: IntArray  # number of turns of each row [B], at least 1
+    n_tokens: IntArray  # number of sampled tokens of each turn [N]
+    reward: FloatArray  # reward of each turn [N]
     group: Sequence[Any]  # [B] equal for equal initial states
     # columns by name without the prefix, [B] each
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # reward components, [N]
     # optional columns of the turn table by name, [N] each
     numbers: Mapping[str, FloatArray] = field(default_factory=dict)
-    token_value: FloatArray | None = None  # [T]
+    token_value: FloatArray | None = None  # the critic's value at each sampled token [T]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
     """An estimator's output in the order of the batch."""
 
-    advantages: FloatArray  # [T], row after row
-    value_targets: FloatArray | None  # [T]
+    advantages: FloatArray  # of each sampled token [T], row after row
+    value_targets: FloatArray | None  # the critic's target at each sampled token [T]
     credit: Credit
 
 
@@ -71,10 +71,10 @@ def estimate(
     """Run an estimator on a batch.
 
     Args:
-        bound: the estimator with its options.
+        estimator: the estimator with its options.
         rows: the batch.
         state: the estimator's running state.
-        hints: how the user makes the trainer supply an optional column, by name of the column.
+        hints: by column: what the user must set so that the trainer supplies the column.
 
     Raises:
         CreditError: a column is missing or contradicts another one, or the estimator leaves turns
@@ -95,11 +95,11 @@ def estimate(
             f"credit {estimator.plugin.name!r} with these options leaves turns out of the losses "
             "and their means, but the trainer's mask keeps them; use options that keep all turns."
         )
-    positions = _token_order(rows.n_tokens, order)
+    token_positions = _token_order(rows.n_tokens, order)
 
     def to_batch_order(values: FloatArray, *, per_turn: bool) -> FloatArray:
-        ordered = np.zeros(len(positions))
-        ordered[positions] = np.repeat(values, turns.n_tokens) if per_turn else values
+        ordered = np.zeros(len(token_positions))
+        ordered[token_positions] = np.repeat(values, turns.n_tokens) if per_turn else values
         return ordered
 
     targets = credit.value_targets
@@ -113,7 +113,7 @@ def estimate(
 
 
 def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
-    """Return (turn table, number in the batch of the turn in each row of the table [N]).
+    """Return (turn table, position in the batch of each turn of the table [N]).
 
     Raises:
         CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group,
@@ -154,7 +154,7 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
         if name in rows.columns
     }
     ids = {
-        name: _ids_and_texts([values[index] for index in order], missing=name == "action")
+        name: _ids_and_texts([values[index] for index in order], allow_none=name == "action")
         for name, values in per_turn.items()
         if name not in _PLAIN_DTYPES
     }
@@ -202,10 +202,10 @@ _PLAIN_DTYPES: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bo
 
 
 def _ids_and_texts(
-    values: Sequence[Any], *, missing: bool = False
+    values: Sequence[Any], *, allow_none: bool = False
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Return (id of each value, text of each id); with ``missing``, the id of None is -1."""
-    is_missing = np.array([missing and value is None for value in values], dtype=bool)
+    """Return (id of each value, text of each id); with ``allow_none``, the id of None is -1."""
+    is_missing = np.array([allow_none and value is None for value in values], dtype=bool)
     texts, ids = np.unique(
         np.array([str(value) for value in values], dtype=str)[~is_missing], return_inverse=True
     )
@@ -215,11 +215,11 @@ def _ids_and_texts(
 
 
 def _plain_columns(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
-    values_of = {"legal": [True] * len(order), **per_turn}
+    values_by_name = {"legal": [True] * len(order), **per_turn}
     return {
-        name: np.asarray(values_of[name], dtype=dtype)[order]
+        name: np.asarray(values_by_name[name], dtype=dtype)[order]
         for name, dtype in _PLAIN_DTYPES.items()
-        if name in values_of
+        if name in values_by_name
     }
 
 
@@ -248,11 +248,11 @@ def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntA
 
 
 def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
-    """Return the positions in the batch [T] of sampled tokens, turns taken in this order."""
+    """Return the batch positions [T] of the sampled tokens, with the turns in this order."""
     first_tokens, lengths = (np.cumsum(n_tokens) - n_tokens)[order], n_tokens[order]
     shift = np.repeat(first_tokens - (np.cumsum(lengths) - lengths), lengths)
-    index: IntArray = np.arange(int(lengths.sum())) + shift
-    return index
+    token_positions: IntArray = np.arange(int(lengths.sum())) + shift
+    return token_positions
 
 
 def _check_columns(rows: TrainerRows) -> None:

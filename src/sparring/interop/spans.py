@@ -31,7 +31,7 @@ class Spans:
         ).astype(np.float64)
 
     def at_first_token(self, values: FloatArray) -> FloatArray:
-        """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 without tokens."""
+        """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 if it has none."""
         turns, index = np.unique(self.turn_of[self.mask], return_index=True)
         first_values = np.zeros(int(self.num_turns.sum()))
         first_values[turns] = values[self.mask][index]
@@ -39,7 +39,7 @@ class Spans:
 
     @property
     def n_tokens(self) -> IntArray:
-        """Number of sampled tokens of each turn, [N]."""
+        """Return the number of sampled tokens of each turn, [N]."""
         return np.bincount(self.turn_of[self.mask], minlength=int(self.num_turns.sum())).astype(
             np.int64
         )
@@ -50,9 +50,9 @@ def spans(mask: BoolArray) -> Spans:
 
     A row without sampled tokens has one empty turn, to which its reward belongs.
     """
-    previous = np.zeros_like(mask)
-    previous[:, 1:] = mask[:, :-1]
-    turn_number = np.cumsum(mask & ~previous, axis=1, dtype=np.int64)
+    previous_mask = np.zeros_like(mask)
+    previous_mask[:, 1:] = mask[:, :-1]
+    turn_number = np.cumsum(mask & ~previous_mask, axis=1, dtype=np.int64)
     num_turns = np.maximum(turn_number.max(axis=1, initial=0), 1)
     offset = np.cumsum(num_turns) - num_turns
     return Spans(

@@ -24,8 +24,8 @@ CARRY_GRADIENTS = ("logprobs", "entropy")
 class CombinedLosses(NamedTuple):
     """The weighted sum of several losses."""
 
-    values: Tensor  # [M], sum of losses with one value per token
-    summed: Tensor  # scalar, sum of losses of level "sum"
+    values: Tensor  # [M], sum of the losses that have one value per token
+    summed: Tensor  # scalar, sum of the losses that have one value per minibatch
     metrics: dict[str, float]  # keys LOSS/NAME
 
 
@@ -58,8 +58,8 @@ class Terms:
         losses: options by name of the loss; ``weight`` (a number, 1 by default) and ``preset`` are
             allowed besides the loss's own options.
         trainer: name of the trainer, for error messages.
-        available: the fields in NEEDS of losses that the trainer can supply.
-        hints: by field in NEEDS: how to make the trainer supply the field, or a substitute.
+        available: names of the fields that the trainer can supply to losses.
+        hints: by name of a field: what to set so that the trainer supplies it, or what replaces it.
 
     Raises:
         ConfigError: a loss or option is unknown, or an option is a schedule.
@@ -118,8 +118,8 @@ class Terms:
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
                 entropy and reference_logprobs if the trainer has them.
             sampler: the sampler's log-probabilities [B, L]; None: equal to ``old_logprobs``.
-            per_row: fields group and outcome of ``WholeMinibatch`` [B] each, if the trainer has
-                them.
+            per_row: group and outcome of each row [B], if the trainer has them; fields of
+                ``WholeMinibatch``.
         """
         turns = spans(mask.detach().cpu().numpy())
         flat = {
@@ -145,7 +145,7 @@ class Terms:
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
     def _draw_uniform(self, tensor: Tensor) -> Tensor:
-        """Return numbers in [0, 1), [M]; the n-th call returns equal numbers in every process."""
+        """Return M numbers in [0, 1); the n-th call returns equal numbers in every process."""
         self.calls += 1
         draws = (
             Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(tensor))
@@ -157,10 +157,10 @@ class Terms:
 
         Args:
             batch: the minibatch.
-            factor: [M], multiplies the losses that allow weights per token.
+            factor: weight of each token [M], for the losses that allow weights.
 
         Raises:
-            ConfigError: the trainer cannot supply a field, or every loss only weighs others.
+            ConfigError: the trainer cannot supply a field, or all losses only weigh other losses.
         """
         self.check()
         terms: list[tuple[float, str, LossTerm]] = [

@@ -7,7 +7,7 @@ model's own tokens (``completion_mask * tool_mask``) is a turn.
 The last turn's reward is the weighted sum of the reward functions. Each function is also a reward
 component of the same name. Further columns come from the data set or from the extra fields of a
 ``rollout_func``: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``). The column
-``sparring_turn_reward`` holds a list of rewards per turn, which are added.
+``sparring_turn_reward`` holds a list with one reward per turn, which is added to the turn's.
 
 Only this module imports TRL; tested with 1.16.0.
 
@@ -68,7 +68,7 @@ def available_fields(trainer: Any) -> frozenset[str]:
 def check_losses(trainer: Any, terms: Terms) -> None:
     """Raise ConfigError for settings that only TRL's loss reads or Sparring's losses cannot use."""
     args = trainer.args
-    is_set = {
+    conflicts = {
         "importance_sampling_level": trainer.importance_sampling_level != "token",
         "off_policy_mask_threshold": trainer.off_policy_mask_threshold is not None,
         "top_entropy_quantile": trainer.top_entropy_quantile < 1.0,
@@ -77,7 +77,7 @@ def check_losses(trainer: Any, terms: Terms) -> None:
         "router_aux_loss_coef": trainer.aux_loss_enabled,
         "beta": trainer.beta != 0.0 and "reference_logprobs" not in terms.needs,
     }
-    for name in (name for name, value in is_set.items() if value):
+    for name in (name for name, value in conflicts.items() if value):
         raise ConfigError(
             f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or "
             "add a loss of Sparring with the same effect."
@@ -97,7 +97,7 @@ def check_losses(trainer: Any, terms: Terms) -> None:
 
 TURN_REWARD = "turn_reward"
 Record = Mapping[str, Any]
-"""A completion's numbers as plain lists, which processes can exchange."""
+"""The numbers and columns of one completion as plain lists, which processes can exchange."""
 
 
 def make_records(
@@ -107,15 +107,15 @@ def make_records(
 
     Args:
         turns: positions of the turns.
-        numbers: columns of the turn table [N] each.
+        numbers: columns of the turn table, by name, [N] each.
         inputs: rows of the data set, with the fields of a rollout function.
     """
     ends, n_tokens = np.cumsum(turns.num_turns), turns.n_tokens
     return [
         {
-            "n_tokens": n_tokens[end - size : end].tolist(),
+            "n_tokens": n_tokens[end - count : end].tolist(),
             "numbers": {
-                name: values[end - size : end].tolist() for name, values in numbers.items()
+                name: values[end - count : end].tolist() for name, values in numbers.items()
             },
             "columns": {
                 key.removeprefix(PREFIX): value
@@ -123,7 +123,7 @@ def make_records(
                 if key.startswith(PREFIX)
             },
         }
-        for row, size, end in zip(inputs, turns.num_turns.tolist(), ends.tolist(), strict=True)
+        for row, count, end in zip(inputs, turns.num_turns.tolist(), ends.tolist(), strict=True)
     ]
 
 
@@ -137,7 +137,8 @@ def as_rows(
 
     Args:
         completions: records of all processes.
-        weighted: weighted rewards [B, F]; their sum is the reward of a completion's last turn.
+        weighted_rewards: reward times weight of each function [B, F]; a completion's last turn
+            gets their sum.
         group: number of each completion's prompt [B].
         functions: names of the reward functions.
 
@@ -173,7 +174,7 @@ def as_rows(
 
 
 def outcomes(rows: TrainerRows) -> tuple[list[tuple[Any, Any]], FloatArray]:
-    """Return ((prompt, role) of each row, which losses compare; return of each row [B])."""
+    """Return ((prompt, role) of each row, by which losses group rows; return of each row [B])."""
     roles = rows.columns.get("role", [None] * len(rows.num_turns))
     starts = np.cumsum(rows.num_turns) - rows.num_turns
     return list(zip(rows.group, roles, strict=True)), np.add.reduceat(rows.reward, starts)
@@ -264,7 +265,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Replace TRL's advantages by the estimator's, [B], or [B, L] if a token's can differ."""
+        """Replace TRL's advantages by the estimator's: [B], or [B, L] if tokens of a row differ."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._rewards_by_function is not None
         mask = output["completion_mask"] * output.get("tool_mask", 1)
@@ -307,12 +308,12 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _advantages(
         self, completions: Sequence[Record], rewards: FloatArray
     ) -> tuple[list[FloatArray], dict[str, Any]]:
-        """Return (advantages of every row's sampled tokens, group and outcome of the rows).
+        """Return (advantages of the sampled tokens of each row, group and outcome of the rows).
 
-        A row for which no function returned a reward has advantages of 0 and forms its own group.
+        A row without any reward has advantages of 0 and is alone in its group.
         """
-        training = bool(self.model.training)
-        size = self.num_generations if training else self.num_generations_eval
+        is_training = bool(self.model.training)
+        group_size = self.num_generations if is_training else self.num_generations_eval
         indices = np.flatnonzero(~np.isnan(rewards).all(axis=1))
         advantages = [np.zeros(sum(record["n_tokens"])) for record in completions]
         num_rows = len(completions)
@@ -321,12 +322,12 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             return advantages, {"group": group, "outcome": outcome}
         weighted = np.nan_to_num(rewards * _to_float64(self.reward_weights))[indices]
         records = [completions[row] for row in indices.tolist()]
-        rows = as_rows(records, weighted, (indices // size).tolist(), self.reward_func_names)
+        rows = as_rows(records, weighted, (indices // group_size).tolist(), self.reward_func_names)
         result = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
-        if training:
+        if is_training:
             self.credit_state = result.credit.state
         for name, value in result.credit.metrics.items():
-            self._metrics["train" if training else "eval"][
+            self._metrics["train" if is_training else "eval"][
                 f"{self._credit.plugin.name}/{name}"
             ].append(float(value))
         ends = np.cumsum([len(advantages[row]) for row in indices.tolist()])
@@ -335,8 +336,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         ):
             advantages[row] = values
         group_keys, outcome[indices] = outcomes(rows)
-        numbers = {key: index for index, key in enumerate(dict.fromkeys(group_keys))}
-        group[indices] = [numbers[key] for key in group_keys]
+        group_numbers = {key: index for index, key in enumerate(dict.fromkeys(group_keys))}
+        group[indices] = [group_numbers[key] for key in group_keys]
         return advantages, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -404,7 +405,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             max_length = int(self.max_completion_length)
             return per_token.sum() / (len(per_token) * max_length) / steps
         normaliser = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
-        if self.model.training:  # a generation batch serves several updates
+        if self.model.training:  # one generated batch is used for several updates
             normaliser = (
                 normaliser
                 * self.current_gradient_accumulation_steps

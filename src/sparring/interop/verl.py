@@ -13,7 +13,7 @@ the critic's values, log-probabilities and the columns ``sparring_role``, ``spar
 on of ``non_tensor_batch``; ``rows.py`` lists these columns.
 
 Losses (``actor.policy_loss.loss_mode: sparring_NAME``): verl's ``agg_loss`` averages the values per
-token. A loss over the whole minibatch reads only the micro-batch, as verl's own losses do.
+token. A loss over the whole minibatch gets only the micro-batch, as verl's own losses do.
 
 Only this module imports verl; tested with 0.9.1.
 """
@@ -134,7 +134,7 @@ class Estimator:
         config: Any = None,
         **columns: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return (advantages, targets of the critic) [B, L]; without targets, advantages twice.
+        """Return (advantages, critic targets) [B, L]; without targets, the advantages twice.
 
         Args:
             token_level_rewards: rewards [B, L].
@@ -171,16 +171,16 @@ class Estimator:
 
         def to_matrix(values: FloatArray) -> Tensor:
             """Return a matrix [B, L] with these values at the sampled tokens and 0 elsewhere."""
-            out = np.zeros(mask.shape)
-            out[mask] = values
-            return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
+            array = np.zeros(mask.shape)
+            array[mask] = values
+            return torch.from_numpy(array).to(token_level_rewards.device, token_level_rewards.dtype)
 
         advantages, targets = to_matrix(result.advantages), result.value_targets
         return advantages, advantages.clone() if targets is None else to_matrix(targets)
 
 
 class PolicyLoss:
-    """A weighted sum of losses that verl can call."""
+    """A weighted sum of losses, as a function that verl can call."""
 
     def __init__(self, name: str, losses: Mapping[str, Mapping[str, Any]]) -> None:
         self.__name__ = name
@@ -199,14 +199,14 @@ class PolicyLoss:
         rollout_is_weights: Tensor | None = None,
         **ignored: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return (loss of a micro-batch, metrics); all tensors [B, L].
+        """Return (loss of a micro-batch, metrics) from tensors [B, L].
 
         Raises:
             ConfigError: a loss needs a field that verl does not supply.
         """
         self.terms.check()
         mask = response_mask.bool()
-        info = dict(getattr(config, "global_batch_info", None) or {})
+        info = dict(getattr(config, "global_info", None) or {})
         if not bool(mask.any()):
             return (log_prob * 0.0).sum(), {}
         factor = None if rollout_is_weights is None else rollout_is_weights[mask]
@@ -269,7 +269,7 @@ def state() -> dict[str, Any]:
 
 
 def load_state(states: Mapping[str, Any]) -> None:
-    """Set the running state of all estimators; without a state in ``saved`` it is empty."""
+    """Set the running state of all estimators; it is empty for those that ``states`` lacks."""
     for name, estimator in ESTIMATORS.items():
         estimator.load_state(states.get(name, {}))
 

@@ -1,4 +1,4 @@
-"""Binds a function with its options as a plug-in, for checks."""
+"""Binds a function and its options to a plug-in, for checks."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def bind_plugin(
     )
 
 
-def require_equal(first: Any, second: Any, what: str) -> None:
-    """Raise AssertionError unless two values are equal."""
-    assert first == second, f"{what}: {first!r:.200} and then {second!r:.200}."
+def require_equal(first: Any, second: Any, message: str) -> None:
+    """Raise AssertionError with the message and both values unless they are equal."""
+    assert first == second, f"{message}: {first!r:.200} and then {second!r:.200}."

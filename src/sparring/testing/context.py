@@ -40,7 +40,7 @@ class Letters:
         return (*map(ord, text), ASK)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the end ids of a reply that was truncated before its end."""
+        """Return the ids that close a reply; there are none unless it was truncated."""
         return (END,) if truncated else ()
 
     def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
@@ -57,11 +57,10 @@ def check_context(
     """Check a context strategy on random episodes of one seat.
 
     The episodes have illegal replies and retries, new conversations, attempts with notes, truncated
-    and unsent replies, and renderers that edit earlier replies or do not. The segments of a
-    conversation must be the ids that were sent and sampled. A new
-    conversation must show nothing of earlier ones. After a memory is written, the seat must get the
-    prompt of its decision. Equal requests must give equal windows. A strategy with ``GROWS`` must
-    show everything.
+    and unsent replies. Some renderers edit old replies. The segments of a conversation must be the
+    ids that were sent and sampled. A new conversation must show nothing of earlier ones. After a
+    memory is written, the seat must get the prompt of its decision. Equal requests must give equal
+    windows. A strategy with ``GROWS`` must show everything.
 
     Args:
         strategy: the function, or the bound plug-in.
@@ -88,21 +87,21 @@ class _RandomEpisode:
         environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
         self.strategy, self.renderer, self.stream = strategy, renderer, stream
         self.ledger = Ledger(renderer, strategy, environment)
-        self.recorded: dict[int, tuple[int, ...]] = {}  # ids by conversation
-        self.lost: set[int] = set()  # conversations that are too long to be sent
+        self.recorded_ids: dict[int, tuple[int, ...]] = {}  # by number of the conversation
+        self.too_long: set[int] = set()  # numbers of the conversations that cannot be sent
 
     def play(self) -> None:
         attempt, is_retry = 0, False
         for turn in range(1 + self.stream.integer(1, MAX_TURNS)):
-            draw = self.stream.child(turn)
-            note, fresh = (not is_retry and draw.integer(counter, 7) == 0 for counter in range(2))
+            draws = self.stream.child(turn)
+            note, fresh = (not is_retry and draws.integer(counter, 7) == 0 for counter in range(2))
             observation = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
-            self.turn(observation, is_retry, draw)
+            self.turn(observation, is_retry, draws)
             attempt += note
-            is_retry = draw.integer(2, 5) == 0
+            is_retry = draws.integer(2, 5) == 0
 
     def turn(self, observation: Observation, is_retry: bool, stream: Stream) -> None:
-        """Request one decision, and the memory before it if the ledger needs one."""
+        """Play one decision, after a memory if the ledger asks for one."""
         ledger = self.ledger
         self.ask(observation, is_retry)
         if observation.fresh:
@@ -125,23 +124,23 @@ class _RandomEpisode:
         )
 
     def reply(self, stream: Stream) -> None:
-        """Record a complete reply, a truncated one, or none for a prompt that could not be sent."""
-        ledger, kind = self.ledger, stream.integer(0, 8)
+        """Record a reply: complete, truncated, or none if the prompt is too long."""
+        ledger, reply_kind = self.ledger, stream.integer(0, 8)
         conversation, sent_ids = ledger.conversation, ledger.ids
         letters = tuple(ord("a") + stream.integer(counter, 3) for counter in range(1, 4))
-        if kind == 0 or conversation in self.lost:
-            self.lost.add(conversation)
+        if reply_kind == 0 or conversation in self.too_long:
+            self.too_long.add(conversation)
             ledger.record(Reply(text="", truncated=True))
             return
-        ids = letters if kind == 1 else (*letters, END)
+        ids = letters if reply_kind == 1 else (*letters, END)
         segments = ledger.record(
-            Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=kind == 1)
+            Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=reply_kind == 1)
         )
         new_ids = tuple(token for segment in segments for token in segment.ids)
-        self.recorded[conversation] = self.recorded.get(conversation, ()) + new_ids
-        reply_ids = (*sent_ids, *ids, *self.renderer.close(kind == 1))
+        self.recorded_ids[conversation] = self.recorded_ids.get(conversation, ()) + new_ids
+        reply_ids = (*sent_ids, *ids, *self.renderer.close(reply_kind == 1))
         require_equal(
-            reply_ids, self.recorded[conversation], f"The {self.strategy} breaks the ledger"
+            reply_ids, self.recorded_ids[conversation], f"The {self.strategy} breaks the ledger"
         )
 
 

@@ -47,8 +47,8 @@ def check_estimator(
     root = Stream.from_seed(seed)
     state: dict[str, Any] = {}
     for number in range(tables):
-        draw = root.child(number)
-        lengths = [1 + draw.integer(counter, 4) for counter in range(number % 13)]
+        table_stream = root.child(number)
+        lengths = [1 + table_stream.integer(counter, 4) for counter in range(number % 13)]
         trials = number % 2 == 1
         turns = random_table(lengths, seed=number, trials=trials)
         check_estimator_on(plugin, _with_needed_columns(turns, plugin), {})
@@ -57,9 +57,9 @@ def check_estimator(
 
 
 def _with_needed_columns(turns: TurnTable, estimator: BoundPlugin) -> TurnTable:
-    """Drop columns that the estimator does not need; fill those of plug-ins at random."""
+    """Drop columns that the estimator does not need; fill columns of plug-ins at random."""
     needs = sort_columns(estimator.needs)
-    unneeded: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
+    changes: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
     plugin_columns = {
         name: stream.child(name).generator().normal(size=len(turns.reward))
@@ -68,8 +68,8 @@ def _with_needed_columns(turns: TurnTable, estimator: BoundPlugin) -> TurnTable:
     }
     if "state_group" in needs or "committed" in needs:
         rows = np.arange(len(turns.reward))
-        unneeded |= {"state_group": rows // 3, "committed": rows % 3 == 0}
-    return dataclasses.replace(turns, **unneeded, extra=plugin_columns)
+        changes |= {"state_group": rows // 3, "committed": rows % 3 == 0}
+    return dataclasses.replace(turns, **changes, extra=plugin_columns)
 
 
 def check_estimator_on(plugin: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
@@ -103,17 +103,17 @@ def check_estimator_on(plugin: BoundPlugin, turns: TurnTable, state: Mapping[str
 
 def check_state(plugin: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
     """Check that a state from JSON leads to the same next step; return the new state."""
-    credit, resumed = plugin(turns, state), plugin(turns, json.loads(json.dumps(state)))
+    credit, resumed_credit = plugin(turns, state), plugin(turns, json.loads(json.dumps(state)))
     _require_equal(
         credit.advantages,
-        resumed.advantages,
+        resumed_credit.advantages,
         f"The {plugin} returns other advantages after its state was written as JSON and read.",
     )
-    assert credit.state == resumed.state, (
+    assert credit.state == resumed_credit.state, (
         f"The {plugin} returns another state after its state was written as JSON and read."
     )
-    numbers = credit.metrics.values()
-    assert all(np.isfinite(value) for value in numbers), (
+    metric_values = credit.metrics.values()
+    assert all(np.isfinite(value) for value in metric_values), (
         f"The {plugin} returned metrics that are not finite: {dict(credit.metrics)}."
     )
     return dict(credit.state)
@@ -132,7 +132,7 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
     Args:
         lengths: number of turns of each trajectory.
         seed: seed of all random draws.
-        trials: whether turns have attempts and some turns are notes; other columns stay equal.
+        trials: whether turns have attempts and notes; this changes no other column.
     """
     root, counter = Stream.from_seed(seed), itertools.count()
     num_turns, num_trajectories = sum(lengths), len(lengths)
@@ -213,7 +213,7 @@ def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
         if turns.trajectory[row] != turns.trajectory[row - 1]:
             continue
         kind = stream.integer(row, 3)
-        note[row] = kind == 1  # a note within the attempt, or another note after a note
+        note[row] = kind == 1  # kind 1: a note, also after another note; 2: a new attempt
         is_new_attempt = note[row - 1] if kind != 1 else False
         attempt[row] = attempt[row - 1] + (is_new_attempt or kind == 2)
     return dataclasses.replace(turns, attempt=attempt, note=note)

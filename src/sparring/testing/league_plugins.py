@@ -55,7 +55,7 @@ def check_keeping(
     """Check a keeping rule on random requests with up to nine snapshots.
 
     The rule must keep at least one snapshot, at most the allowed number, and all if all may stay;
-    it must name existing snapshots, each once, and return equal results for equal requests.
+    it must name existing snapshots, each once. Equal requests must get equal results.
 
     Args:
         rule: the function, or the bound plug-in.
@@ -81,14 +81,14 @@ def check_keeping(
 
 
 def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
-    count = 1 + stream.integer(0, MAX_SNAPSHOTS)
-    steps = [0] * count
-    for index in range(count):
+    num_snapshots = 1 + stream.integer(0, MAX_SNAPSHOTS)
+    steps = [0] * num_snapshots
+    for index in range(num_snapshots):
         steps[index] = (
             (steps[index - 1] if index else 0) + 1 + stream.child("gap").integer(index, 50)
         )
     rows = {}
-    has_results = stream.child("met").integer(0, 5) > 0  # else there are no results
+    has_results = stream.child("met").integer(0, 5) > 0
     for index, step in enumerate(steps if has_results else ()):
         wins, losses = (stream.child(name).integer(index, 5) for name in ("wins", "losses"))
         if wins + losses:
@@ -169,8 +169,8 @@ def check_matchmaker(
     plugin = bind_plugin("league.matchmakers", matchmaker, options)
     for number in range(starts):
         # learner_number 0: the only learner; 1 and 2: one of the two learners in TAGS
-        teams, learner = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
-        has_two = learner > 0
+        teams, learner_number = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
+        has_two = learner_number > 0
         members = [*MEMBERS, *COUNTER_MEMBERS] if has_two else MEMBERS
         request = match_request(
             len(teams),
@@ -179,7 +179,7 @@ def check_matchmaker(
             payoffs=_random_match_results(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
-            learner=LEARNER.for_policy(list(TAGS)[learner - 1]) if has_two else LEARNER,
+            learner=LEARNER.for_policy(list(TAGS)[learner_number - 1]) if has_two else LEARNER,
             tags=TAGS if has_two else None,
         )
         seating = plugin(request)
@@ -215,8 +215,8 @@ def check_meta_solver(
 ) -> None:
     """Check a meta-solver on meta-games with one to five members per side.
 
-    The solver must return distributions. Only for games that are not symmetric zero-sum games with
-    payoffs in [-1, 1], it may raise GameError instead. Equal requests must have equal answers, and
+    The solver must return distributions. In games other than symmetric zero-sum games with payoffs
+    in [-1, 1], GameError is allowed too. Equal requests must have equal answers, and
     the payoffs must not change.
 
     Args:
@@ -234,11 +234,11 @@ def check_meta_solver(
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
         payoff_stream = stream.child("payoffs")
-        if number % 3 == 0:  # one population for both sides; some payoffs are equal
+        if number % 3 == 0:  # one population for both sides, in a symmetric zero-sum game
             size = 1 + stream.integer(0, MAX_MEMBERS)
-            half = np.triu(_random_payoffs(payoff_stream, (size, size)), 1)
-            game = of_matrix(half - half.T)
-        elif number % 3 == 1:  # two populations; the second pays what the first earns
+            triangle = np.triu(_random_payoffs(payoff_stream, (size, size)), 1)
+            game = of_matrix(triangle - triangle.T)
+        elif number % 3 == 1:  # two populations in a zero-sum game
             rows, columns = (1 + stream.integer(side, MAX_MEMBERS) for side in range(2))
             game = of_matrix(1000 * _random_payoffs(payoff_stream, (rows, columns)))
         else:
@@ -264,8 +264,8 @@ def check_meta_solver(
 
 
 def _random_payoffs(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    count = int(np.prod(shape))
-    return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
+    num_cells = int(np.prod(shape))
+    return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(num_cells)]).reshape(shape)
 
 
 SCHEDULE_MEMBERS = refs(("past-000000", "past-000010", "past-counter-000010"))
@@ -310,7 +310,7 @@ def check_schedule(
     seed: int = 0,
     **options: Any,
 ) -> None:
-    """Check a schedule on random requests, up to ten times ``league.every`` after a snapshot.
+    """Check a schedule on random requests, at most 10 ``league.every`` steps after a snapshot.
 
     The schedule must answer equal requests equally, and must return true for some requests.
 

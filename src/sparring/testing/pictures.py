@@ -45,12 +45,12 @@ def check_picture(
 ) -> int:
     """Check the pictures of an environment: for each seat, and for a viewer who sees everything.
 
-    Random episodes are drawn in both themes, at their first moments, at some later ones and at the
-    end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
-    style, link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must
-    not be empty. Equal positions must give equal bytes. If a seat cannot distinguish two episodes,
-    its pictures and sentences must be equal. The check therefore compares episodes of different
-    deals. In them all seats give the same replies, or all but one.
+    Random episodes are drawn in both themes, at their first moments, at some later moments and at
+    the end. If any text is legal, one episode has hostile replies. A picture must be SVG of at most
+    100 kB, without script, style, link or reference, but with ``role="img"``, a title and a
+    sentence. Equal positions must give equal bytes. If a seat cannot distinguish two episodes, its
+    pictures and sentences must be equal. The check therefore compares episodes of different
+    deals. In these, all seats or all but one give the same replies.
 
     An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
@@ -59,7 +59,7 @@ def check_picture(
         plays: number of episodes that are drawn.
         deals: number of deals that are compared.
         seed: seed of the episodes.
-        every_seat: whether to compare seats that are not due too; such a seat cannot distinguish
+        every_seat: whether to compare also seats that are not due; such a seat cannot distinguish
             two positions if the keys of its observations are equal.
         options: options of the function.
 
@@ -141,25 +141,25 @@ def _play_moments(
     """Play at random; yield (play, past turns) at some moments and at the end.
 
     The moments are the first four, then those with numbers 4, 8, 16, ... ``replies`` is the stream
-    of the random replies; the seat ``varied_seat`` draws from ``deal_stream`` instead.
+    of the random replies of all seats except ``varied_seat``, which draws from ``deal_stream``.
     """
-    past, draws, moment = list[PastTurn](), replies.child("play"), 0
+    past_turns, shared, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal_stream.child("deal")) as play:
         while not play.done:
             if moment < 4 or moment.bit_count() == 1:
-                yield play, past
+                yield play, past_turns
             moment += 1
             replies_by_seat = {}
             for seat in play.due():
                 legal = play.legal(seat)
-                draw = (deal_stream if seat == varied_seat else draws).child(moment).child(seat)
+                stream = (deal_stream if seat == varied_seat else shared).child(moment).child(seat)
                 reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
                 if reply is None or legal is not None:
-                    reply = random_reply(play, seat, legal, draw)
-                past = [*past, PastTurn(seat, play.observe(seat).prompt, reply)]
+                    reply = random_reply(play, seat, legal, stream)
+                past_turns = [*past_turns, PastTurn(seat, play.observe(seat).prompt, reply)]
                 replies_by_seat[seat] = reply
             play.step(replies_by_seat)
-        yield play, past
+        yield play, past_turns
 
 
 def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
@@ -171,7 +171,7 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
             rules, root.child(deal_index), root, varied_seat=varied_seat
         ):
             for seat in range(rules.num_seats):
-                knowledge = _knowledge_of(play, past, seat, every_seat=every_seat)
+                knowledge = _knowledge_key(play, past, seat, every_seat=every_seat)
                 if knowledge is None:
                     continue
                 picture = (
@@ -184,7 +184,7 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
     return num_comparisons
 
 
-def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
+def _knowledge_key(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
     due_seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in due_seats:

@@ -26,12 +26,12 @@ def check_reward(
     """Check a reward on random episodes of three seats.
 
     The reward must return one finite number or None per turn, and must not change the episode.
-    Equal episodes must have equal rewards, whichever other episodes are in the same call. Only
+    Equal episodes must have equal rewards, also if the call has other episodes beside them. Only
     rewards that read verdicts may return None, for turns without a verdict.
 
     Args:
         reward: the function, or the bound plug-in.
-        episodes: number of episodes; an episode without turns is always among them.
+        episodes: number of episodes, of which some have no turns.
         seed: seed of the episodes.
         options: options of the function.
 
@@ -60,7 +60,7 @@ def check_reward_of(
         is_valid = value is None or (isinstance(value, float) and math.isfinite(value))
         assert is_valid, (
             f"The {reward} returned {value!r} for turn {index}; return a finite float, or None for "
-            "no opinion."
+            "a turn without a verdict."
         )
     if not reward.needs:
         assert None not in values, (
@@ -88,11 +88,11 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
     for number in range(turns):
         draw = stream.child("turn").child(number)
         seat, event = draw.integer(0, 3), EVENTS[draw.integer(1, len(EVENTS))]
-        count = 200 * draw.integer(2, 30)
-        segment = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
+        num_tokens = 200 * draw.integer(2, 30)
+        segment = Segment(kind="sampled", ids=(7,) * num_tokens, logprobs=(-1.0,) * num_tokens)
         action = LEGAL[draw.integer(3, 2)] if event == "ok" else None
         rewards = {"game": 20 * draw.uniform(4) - 10}
-        segments = (segment,) if count else ()
+        segments = (segment,) if num_tokens else ()
         turn = Turn(
             seat,
             turn_counts[seat],

@@ -36,16 +36,16 @@ def check_sampler(
     """Check a sampler on random conversations of two turns.
 
     The sampler must yield the index of each request once; a reply must end with the first stop id
-    or at the limit. A reply must not depend on the order of requests, their division into calls,
-    or caches: ids must be equal, and log-probabilities within 1e-5, or equal if the sampler is
-    ``invariant``. Scores must match the replies. The sampler must raise ModelError for a
+    or at the limit. A reply must not depend on the order of requests, on calls, or on
+    caches: ids must be equal, and log-probabilities within 1e-5, or equal if the sampler is
+    ``invariant``. Scores must be sums of log-probabilities. The sampler must raise ModelError for a
     conversation that is too long, and use the new weights after ``publish``.
 
     Args:
         make: returns a new sampler, always with the same weights.
         vocabulary: number of tokens.
         stop_ids: ids that end a reply.
-        weights: the sampler's weights, to publish; None: ``publish`` is not checked.
+        weights: the weights that are published; None: ``publish`` is not checked.
         conversations: number of conversations.
         seed: seed of the conversations.
 
@@ -53,25 +53,25 @@ def check_sampler(
         AssertionError: the sampler breaks one of these rules.
     """
     root = Stream.from_seed(seed)
-    openings = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
-    sampler, in_order = make(), list(range(len(openings)))
-    replies = _replies(sampler, openings, in_order, len(openings), stop_ids)
+    openings = _make_openings(root, conversations, min(make().context // 2, 40), vocabulary)
+    sampler, request_order = make(), list(range(len(openings)))
+    replies = _draw_all(sampler, openings, request_order, len(openings), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
     follow_ups = [
         _add_turn(*pair, root, vocabulary) for pair in zip(openings, replies, strict=True)
     ]
-    later_replies = _replies(sampler, follow_ups, in_order, len(follow_ups), stop_ids)
-    shuffled = sorted(in_order, key=lambda index: root.child("order").integer(index, 1 << 30))
+    later_replies = _draw_all(sampler, follow_ups, request_order, len(follow_ups), stop_ids)
+    shuffled = sorted(request_order, key=lambda index: root.child("order").integer(index, 1 << 30))
     for size in BATCH_SIZES:
-        for order in (in_order, shuffled):
+        for order in (request_order, shuffled):
             other, order_name = make(), "another" if order is shuffled else "the same"
             case = f"requests in {order_name} order, {size} per call"
-            _compare(sampler, replies, _replies(other, openings, order, size, stop_ids), case)
+            _compare(sampler, replies, _draw_all(other, openings, order, size, stop_ids), case)
             _compare(
-                sampler, later_replies, _replies(other, follow_ups, order, size, stop_ids), case
+                sampler, later_replies, _draw_all(other, follow_ups, order, size, stop_ids), case
             )
-            other_replies = _replies(make(), follow_ups, order, size, stop_ids)
+            other_replies = _draw_all(make(), follow_ups, order, size, stop_ids)
             _compare(sampler, later_replies, other_replies, f"a new sampler and {case}")
     _check_scores(sampler, openings, replies)
     _check_length(sampler, stop_ids)
@@ -89,7 +89,7 @@ def check_backend(
 ) -> None:
     """Check a backend that draws for several samplers in one call, on conversations of two turns.
 
-    A sampler must reply as in a call of its own: ids must be equal, and log-probabilities within
+    Each sampler must reply as in a separate call: ids must be equal, and log-probabilities within
     1e-5, or equal if the sampler is ``invariant``.
 
     Args:
@@ -109,10 +109,10 @@ def check_backend(
         f"The backends are {backends}; samplers of one joint call must share a backend."
     )
     max_length = min(*(sampler.context // 2 for sampler in samplers), 40)
-    all_requests = [_openings(root, conversations, max_length, vocabulary)] * len(samplers)
+    all_requests = [_make_openings(root, conversations, max_length, vocabulary)] * len(samplers)
     for turn in range(2):
-        expected = [
-            _replies(sampler, results, range(len(results)), len(results), stop_ids)
+        replies = [
+            _draw_all(sampler, results, range(len(results)), len(results), stop_ids)
             for sampler, results in zip(single_samplers, all_requests, strict=True)
         ]
         for indices in (range(len(samplers)), *((index,) for index in range(len(samplers)))):
@@ -121,15 +121,15 @@ def check_backend(
                 requests = [all_requests[index] for index in indices]
                 all_results = _sample_all(chosen_samplers, requests, stop_ids)
                 for index, results in zip(indices, all_results, strict=True):
-                    _compare(samplers[index], expected[index], results, "other samplers")
+                    _compare(samplers[index], replies[index], results, "other samplers")
         all_requests = [
             [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*batches, strict=True)]
-            for batches in zip(all_requests, expected, strict=True)
+            for batches in zip(all_requests, replies, strict=True)
         ]
-    answers = _sample_all(
+    joint_results = _sample_all(
         [samplers[0], samplers[1], samplers[0]], [all_requests[0], [], all_requests[0]], stop_ids
     )
-    assert answers[0] == answers[2] and not answers[1], (
+    assert joint_results[0] == joint_results[2] and not joint_results[1], (
         "A sampler that gets the same requests in two batches returns different replies."
     )
 
@@ -150,7 +150,7 @@ def _sample_all(
 def check_reply(
     result: SampleResult, params: SamplingParams, vocabulary: int, stop_ids: Ids
 ) -> None:
-    """Check the form of one reply."""
+    """Check the length, the ids, the end and the log-probabilities of one reply."""
     ids, has_stop = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
     assert 1 <= len(ids) <= params.max_new_tokens, (
         f"A reply has 1 to max_new_tokens ids, not {ids}."
@@ -161,19 +161,19 @@ def check_reply(
         f"The reply {ids} has truncated={result.truncated}; true means that it lacks a stop id."
     )
     assert has_stop or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
-    is_valid = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
-    assert len(is_valid) == len(ids) and all(is_valid), (
+    valid_flags = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
+    assert len(valid_flags) == len(ids) and all(valid_flags), (
         f"The log-probabilities of {ids} are {result.logprobs}; return a finite one for each id."
     )
 
 
-def _openings(root: Stream, count: int, length: int, vocabulary: int) -> list[SampleRequest]:
+def _make_openings(root: Stream, count: int, length: int, vocabulary: int) -> list[SampleRequest]:
     prefix = [root.child("rules").integer(counter, vocabulary) for counter in range(length)]
     requests = []
     for number in range(count):
-        draw = root.child("opening").child(number)
-        ending = tuple(draw.integer(counter, vocabulary) for counter in range(number % 3))
-        ids = (*prefix[: 1 + draw.integer(9, length - 3)], *ending)
+        opening_stream = root.child("opening").child(number)
+        ending = tuple(opening_stream.integer(counter, vocabulary) for counter in range(number % 3))
+        ids = (*prefix[: 1 + opening_stream.integer(9, length - 3)], *ending)
         stream = root.child("reply").child(number).key
         requests.append(SampleRequest(ids=ids, stream=stream))
     return [*requests, SampleRequest(ids=requests[-1].ids, stream=root.child("equal").key)]
@@ -182,13 +182,13 @@ def _openings(root: Stream, count: int, length: int, vocabulary: int) -> list[Sa
 def _add_turn(
     request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
 ) -> SampleRequest:
-    draw = root.child("next").child(request.stream)
+    draws = root.child("next").child(request.stream)
     ids = request.ids + result.ids
-    new_ids = tuple(draw.integer(counter, vocabulary) for counter in range(1 + request.stream % 4))
-    return SampleRequest(ids=ids + new_ids, stream=draw.key, num_cached_ids=len(ids) - 1)
+    new_ids = tuple(draws.integer(counter, vocabulary) for counter in range(1 + request.stream % 4))
+    return SampleRequest(ids=ids + new_ids, stream=draws.key, num_cached_ids=len(ids) - 1)
 
 
-def _replies(
+def _draw_all(
     sampler: Sampler,
     requests: Sequence[SampleRequest],
     order: Sequence[int],
@@ -253,7 +253,7 @@ def _check_publish(
     sampler: Sampler,
     weights: Mapping[str, Any],
     requests: Sequence[SampleRequest],
-    expected: Sequence[SampleResult],
+    replies: Sequence[SampleResult],
     stop_ids: Ids,
 ) -> None:
     copies = {name: weight.clone() for name, weight in weights.items()}
@@ -265,7 +265,7 @@ def _check_publish(
             f"publish was given version {number}, returned {version}, and version is "
             f"{sampler.version}."
         )
-        actual = _replies(sampler, requests, order, len(requests), stop_ids)
-        changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
+        new_replies = _draw_all(sampler, requests, order, len(requests), stop_ids)
+        changed = [a.logprobs != b.logprobs for a, b in zip(replies, new_replies, strict=True)]
         assert factor == 1.0 or all(changed), "publish got new weights, but replies stayed equal."
-    _compare(sampler, expected, actual, "the first weights published again")
+    _compare(sampler, replies, new_replies, "the first weights published again")

@@ -22,7 +22,7 @@ from sparring.view.worker_process import WorkerProcess
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
-SECONDS = 60.0  # time limit of an answer; the first answer also loads the model
+SECONDS = 60.0  # time limit of an answer, including the time to load the model
 MODEL_KINDS = ("learner", "policy", "snapshot")  # kinds of players that a model of the run plays
 
 
@@ -33,7 +33,7 @@ class ActionProbabilities:
         self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
 
     def at(self, run: ViewedRun, step: int, episode: Episode, number: int) -> Mapping[str, Any]:
-        """Return the probabilities of a turn's legal actions; without any, ``why`` has the reason.
+        """Return the probabilities of a turn's legal actions, or in ``why`` why there are none.
 
         Args:
             run: run of the episode.
@@ -73,7 +73,7 @@ def _reason_unavailable(run: ViewedRun, episode: Episode, turn: Turn) -> str | N
 
 
 Key = tuple[Path, int, int, int]  # folder, step, times of the checkpoint and the configuration
-_loaded: dict[Key, LocalEngine] = {}  # at most one entry
+_engines: dict[Key, LocalEngine] = {}  # the engine of the last answer, if any
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,24 +89,24 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SparringError: the probabilities cannot be computed.
     """
-    folder, number = Path(question["folder"]), question["step"]
-    episode = EpisodeStore(folder / "episodes").episode(number, question["episode"])
+    folder, play_step = Path(question["folder"]), question["step"]
+    episode = EpisodeStore(folder / "episodes").episode(play_step, question["episode"])
     if episode is None:
-        raise RolloutError(f"Step {number} has no episode {question['episode']}.")
+        raise RolloutError(f"Step {play_step} has no episode {question['episode']}.")
     if is_unsettled(folder):  # loading the run would repair the folder, and so write
         raise RunError("Another run is replacing this one.")
     turn = episode.turns[question["turn"]]
     lag = resolve(RunFolder.open(folder).config()).scale.lag
-    step = nearest(checkpoint.steps(folder), number - 1 - lag)
-    engine = _engine(folder, step)
-    player = _player(engine, episode, turn.seat)
+    step = nearest(checkpoint.steps(folder), play_step - 1 - lag)
+    engine = _load_engine(folder, step)
+    player = _player_of_seat(engine, episode, turn.seat)
     agent: Any = engine.agent(player)
     prompt = prompt_ids(episode, question["turn"])
     (logprobs,) = agent.reply_logprobs([prompt], [turn.legal_actions])
     return {
         "step": step,
         "player": str(player),
-        "weights": _weights(engine, player),
+        "weights": _weights_label(engine, player),
         "actions": list(turn.legal_actions),
         "probabilities": np.exp(logprobs).tolist(),
         "other": renormalise(logprobs)[1],
@@ -114,7 +114,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nearest(steps: Sequence[int], target: int) -> int:
-    """Return the newest step up to ``target``; if there is none, the first step after it.
+    """Return the newest step that is at most ``target``; if there is none, the first step.
 
     Args:
         steps: steps that have a checkpoint, in order.
@@ -133,11 +133,11 @@ def prompt_ids(episode: Episode, number: int) -> tuple[int, ...]:
     turn = episode.turns[number]
     conversation = (turn.seat, turn.conversation)
     earlier_turns = [
-        earlier
-        for earlier in episode.turns[:number]
-        if (earlier.seat, earlier.conversation) == conversation
+        prior
+        for prior in episode.turns[:number]
+        if (prior.seat, prior.conversation) == conversation
     ]
-    ids = [id_ for earlier in earlier_turns for segment in earlier.segments for id_ in segment.ids]
+    ids = [id_ for prior in earlier_turns for segment in prior.segments for id_ in segment.ids]
     for segment in turn.segments:
         if segment.kind == "sampled":
             break
@@ -145,7 +145,7 @@ def prompt_ids(episode: Episode, number: int) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
+def _player_of_seat(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
     """Return the player of a seat; without a name it is ``main``, or the policy of its role."""
     player = episode.players[seat]
     if player.name or MAIN in engine.policies:
@@ -156,21 +156,21 @@ def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
     raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
 
 
-def _weights(engine: LocalEngine, player: PlayerRef) -> str:
+def _weights_label(engine: LocalEngine, player: PlayerRef) -> str:
     if player.kind == "policy" and engine.policies[player.name or MAIN].average is not None:
         return "EMA"
     return "snapshot" if player.kind == "snapshot" else "live"
 
 
-def _engine(folder: Path, step: int) -> LocalEngine:
-    """Return an engine with the weights of a checkpoint; first release the previous engine."""
+def _load_engine(folder: Path, step: int) -> LocalEngine:
+    """Return an engine with the weights of a checkpoint; only the last engine is kept."""
     from sparring.api.load import load_run  # imported here, because it imports torch
 
     # a resumed run may write another checkpoint of the same step
     files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)
     file_times = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
     key = (folder, step, file_times[0], file_times[1])
-    if key not in _loaded:
-        _loaded.clear()
-        _loaded[key] = load_run(folder, step, threads=1)[1]
-    return _loaded[key]
+    if key not in _engines:
+        _engines.clear()
+        _engines[key] = load_run(folder, step, threads=1)[1]
+    return _engines[key]

@@ -38,7 +38,7 @@ def application(
     any_address: bool = False,
     plays: PlayServer | None = None,
 ) -> Guard:
-    """Return the application, wrapped by a guard that checks every request.
+    """Return the application behind a guard that checks every request.
 
     Args:
         pages: functions that compute the answers.
@@ -67,9 +67,9 @@ def application(
     }
     routes = [
         Route("/", _app_page),
-        Route("/static/{name:path}", _file),
-        *(Route(path, _endpoint(function, _json)) for path, function in getters.items()),
-        Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.export, _page)),
+        Route("/static/{name:path}", _static_file),
+        *(Route(path, _endpoint(function, _json_response)) for path, function in getters.items()),
+        Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.export, _html_response)),
     ]
     if plays is not None:
         routes += _play_routes(plays)
@@ -86,17 +86,17 @@ def _endpoint(
         try:
             return as_response(respond(params))
         except RequestError as error:
-            return _error(error.status, str(error))
+            return _error_response(error.status, str(error))
         except FileNotFoundError:
-            return _error(404, "it has been deleted in the meantime")
+            return _error_response(404, "it has been deleted in the meantime")
         except (SparringError, OSError) as error:
-            return _error(400, one_line(error))
+            return _error_response(400, one_line(error))
 
     return endpoint
 
 
 def _play_routes(plays: PlayServer) -> list[Route]:
-    """Return the addresses for people who play; only these accept POST."""
+    """Return the addresses for people who play; no other address accepts POST."""
     routes = {
         "/play": plays.begin,
         "/play/{id}/move": plays.move,
@@ -106,8 +106,8 @@ def _play_routes(plays: PlayServer) -> list[Route]:
         "/play/{id}/leave": plays.leave,
     }
     return [
-        Route("/play", _endpoint(plays.options, _json)),
-        Route("/play/{id}", _endpoint(plays.state, _json)),
+        Route("/play", _endpoint(plays.options, _json_response)),
+        Route("/play/{id}", _endpoint(plays.state, _json_response)),
         *(
             Route(path, _body_endpoint(respond), methods=["POST"])
             for path, respond in routes.items()
@@ -124,19 +124,19 @@ def _body_endpoint(
         try:
             body = await request.body()
         except RequestError as error:
-            return _error(error.status, str(error))
-        answer = _endpoint(lambda query: respond(query, body), _json)
+            return _error_response(error.status, str(error))
+        answer = _endpoint(lambda query: respond(query, body), _json_response)
         return await run_in_threadpool(answer, request)
 
     return endpoint
 
 
-def _page(page: bytes) -> Response:
+def _html_response(page: bytes) -> Response:
     headers = {"content-disposition": 'attachment; filename="replay.html"'}
     return Response(page, media_type=MEDIA_TYPES[".html"], headers=headers)
 
 
-def _json(answer: Any) -> Response:
+def _json_response(answer: Any) -> Response:
     if answer is None:
         return Response(status_code=304)
     return Response(json_bytes(answer), media_type="application/json")
@@ -146,19 +146,19 @@ async def _app_page(request: Request) -> Response:
     return Response(app_page(request.query_params), headers={"content-type": MEDIA_TYPES[".html"]})
 
 
-async def _file(request: Request) -> Response:
-    """Return a static file; reading it directly is faster than in a thread."""
+async def _static_file(request: Request) -> Response:
+    """Return a static file; reading it here is faster than reading it in a thread."""
     name = request.path_params["name"]
     kind = MEDIA_TYPES.get(Path(name).suffix)
     if kind is None or _NAME.fullmatch(name) is None:
-        return _error(404, "there is no such file")
+        return _error_response(404, "there is no such file")
     try:
         return Response(read_regular_file(STATIC / name, 0)[0], headers={"content-type": kind})
     except OSError:
-        return _error(404, "there is no such file")
+        return _error_response(404, "there is no such file")
 
 
-def _error(status: int, message: str) -> Response:
+def _error_response(status: int, message: str) -> Response:
     body = json_bytes({"error": message})
     return Response(body, status_code=status, media_type="application/json")
 
@@ -168,4 +168,4 @@ def _unknown_address(request: Request, error: Any) -> Response:
         404: "there is nothing at this address",
         405: "this address does not accept this method",
     }
-    return _error(error.status_code, messages[error.status_code])
+    return _error_response(error.status_code, messages[error.status_code])

@@ -1,8 +1,8 @@
 """The episode index: one row per episode and one per seat, in memory, built file by file.
 
 A part is a file with the episodes, or the credit, of one step. The reader of the store checks each
-part. The index writes nothing to disk; it skips and lists the parts that are damaged or of a newer
-version.
+part. The index writes nothing to disk. Parts that are damaged or of a newer version are skipped and
+listed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CREATE TABLE episodes (id BIGINT, run INTEGER, step BIGINT, episode BIGINT, grou
 CREATE TABLE seats (id BIGINT, run INTEGER, step BIGINT, cast_seat INTEGER, seat_return DOUBLE,
     illegal INTEGER, advantage DOUBLE, regret DOUBLE, wrong BOOLEAN);
 """
-# has_wrong_sign: credit rewards a reply with regret, or punishes one without
+# has_wrong_sign: the advantage of a reply with regret is positive, or without regret negative
 TURNS = """
 CREATE OR REPLACE TEMP TABLE turns_with_credit AS
 SELECT with_regret.*, abs(advantage) AS abs_advantage,
@@ -144,7 +144,7 @@ class EpisodeIndex:
         on_change: Callable[[set[int]], None],
         max_steps: int | None = None,
     ) -> bool:
-        """Update the tables from the folders, newest steps first; return whether it has all steps.
+        """Index the folders' stored steps, newest first; return whether all of them are indexed.
 
         Args:
             folders: run folder of each run number.
@@ -152,36 +152,36 @@ class EpisodeIndex:
             max_steps: number of steps to add at most; None: all.
         """
         steps_by_run = {run: stored_steps(run, path) for run, path in folders.items()}
-        current = dict(item for steps in steps_by_run.values() for item in steps.items())
-        indexed = {
-            stored: step_signature
-            for stored, step_signature in self.signatures.items()
-            if stored.run in folders
+        current_steps = dict(item for steps in steps_by_run.values() for item in steps.items())
+        indexed_steps = {
+            step_key: step_signature
+            for step_key, step_signature in self.signatures.items()
+            if step_key.run in folders
         }
-        removed = [
-            stored
-            for stored, step_signature in indexed.items()
-            if current.get(stored) != step_signature
+        removed_steps = [
+            step_key
+            for step_key, step_signature in indexed_steps.items()
+            if current_steps.get(step_key) != step_signature
         ]
         changed_steps = [
-            stored
-            for stored, step_signature in current.items()
-            if indexed.get(stored) != step_signature
+            step_key
+            for step_key, step_signature in current_steps.items()
+            if indexed_steps.get(step_key) != step_signature
         ]
         self.num_stored_steps.update({run: len(steps) for run, steps in steps_by_run.items()})
-        self._drop(removed)
+        self._drop(removed_steps)
         self.generation += 1
-        if removed:
-            on_change({stored.run for stored in removed})
-        newest = sorted(changed_steps, key=lambda stored: current[stored].episodes[1], reverse=True)
-        new_steps = newest[:max_steps]
-        for begin in range(0, len(new_steps), PARTS_PER_BATCH):
-            batch = new_steps[begin : begin + PARTS_PER_BATCH]
-            self._add_all(folders, {stored: current[stored] for stored in batch})
+        if removed_steps:
+            on_change({step_key.run for step_key in removed_steps})
+        by_time = sorted(changed_steps, key=lambda s: current_steps[s].episodes[1], reverse=True)
+        new_steps = by_time[:max_steps]
+        for start in range(0, len(new_steps), PARTS_PER_BATCH):
+            batch = new_steps[start : start + PARTS_PER_BATCH]
+            self._add_all(folders, {step_key: current_steps[step_key] for step_key in batch})
             self.generation += 1
-            on_change({stored.run for stored in batch})
+            on_change({step_key.run for step_key in batch})
         pa.default_memory_pool().release_unused()
-        return len(new_steps) == len(newest)
+        return len(new_steps) == len(by_time)
 
     def close(self) -> None:
         """Drop the tables; the index cannot be used afterwards."""
@@ -197,61 +197,61 @@ class EpisodeIndex:
             self._add(folders, signatures)
         except (duckdb.Error, pa.ArrowException) as error:
             if len(signatures) > 1:
-                for stored, step_signature in signatures.items():
-                    self._add_all(folders, {stored: step_signature})
+                for step_key, step_signature in signatures.items():
+                    self._add_all(folders, {step_key: step_signature})
                 return
-            (stored,) = signatures
-            name = EpisodeStore(Path()).path(stored.step).name
-            self.skipped_parts[stored, EPISODES] = SkippedPart(
+            (step_key,) = signatures
+            name = EpisodeStore(Path()).path(step_key.step).name
+            self.skipped_parts[step_key, EPISODES] = SkippedPart(
                 f"{EPISODES}/{name}", one_line(error)
             )
             self.signatures.update(signatures)
 
-    def _drop(self, removed: Iterable[StoredStep]) -> None:
+    def _drop(self, step_keys: Iterable[StoredStep]) -> None:
         cursor = self.cursor()
-        for stored in removed:
+        for step_key in step_keys:
             with self._lock:
                 for table in ("episodes", "seats"):
-                    cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", stored)
-                self.signatures.pop(stored, None)
-                self.num_episodes.pop(stored, None)
+                    cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", step_key)
+                self.signatures.pop(step_key, None)
+                self.num_episodes.pop(step_key, None)
                 for kind in (EPISODES, CREDIT):
-                    self.skipped_parts.pop((stored, kind), None)
+                    self.skipped_parts.pop((step_key, kind), None)
 
     def _add(self, folders: Mapping[int, Path], steps: Mapping[StoredStep, StepSignature]) -> None:
         turn_tables, credit_tables = [], []
-        for stored, step_signature in steps.items():
-            folder = folders[stored.run]
-            table = self._load(EpisodeStore(folder / EPISODES), stored, TURN_COLUMNS, EPISODES)
+        for step_key, step_signature in steps.items():
+            folder = folders[step_key.run]
+            table = self._load(EpisodeStore(folder / EPISODES), step_key, TURN_COLUMNS, EPISODES)
             if table is None:
                 continue
             turn_tables.append(table)
             if step_signature.credit is not None:
-                rows = self._load(CreditStore(folder / CREDIT), stored, CREDIT_COLUMNS, CREDIT)
+                rows = self._load(CreditStore(folder / CREDIT), step_key, CREDIT_COLUMNS, CREDIT)
                 credit_tables += [] if rows is None else [rows]
         if turn_tables:
             self._insert(pa.concat_tables(turn_tables), _concat_credit(credit_tables))
         self.signatures.update(steps)
 
     def _load(
-        self, store: Parts, stored: StoredStep, columns: Sequence[str], kind: str
+        self, store: Parts, step_key: StoredStep, columns: Sequence[str], kind: str
     ) -> pa.Table | None:
-        """Return the rows of a part; None if it is missing, or invalid and so skipped."""
-        path = store.path(stored.step)
+        """Return the rows of a part; None if the part is missing or skipped."""
+        path = store.path(step_key.step)
         try:
             if not is_inside(store.folder.parent, path):
                 raise ValueError("it is a link that leads out of the run folder")
             table = store.load(path, columns)
-            if set(table["step"].to_pylist()) - {stored.step, None}:
+            if set(table["step"].to_pylist()) - {step_key.step, None}:
                 raise ValueError("it contains rows of other steps")
         except FileNotFoundError:
             return None
         except (SparringError, *DAMAGED) as error:
-            self.skipped_parts[stored, kind] = SkippedPart(
+            self.skipped_parts[step_key, kind] = SkippedPart(
                 f"{kind}/{path.name}", describe_damage(error, path)
             )
             return None
-        return _with_run(table, stored.run)
+        return _with_run(table, step_key.run)
 
     def _insert(self, turns: pa.Table, credit: pa.Table) -> None:
         cursor = self.cursor()

@@ -36,9 +36,9 @@ from sparring.view.run_files import Signature, signature
 from sparring.view.viewed_run import ViewedRun
 
 T = TypeVar("T")
-CACHE_SIZE = 8  # episodes, and colour scales of steps
+CACHE_SIZE = 8  # largest number of episodes, and of colour scales, in a cache
 Key = tuple[str, int, int, Signature | None, Signature | None]
-QUANTILE = 0.9  # absolute values above this quantile have full colour
+QUANTILE = 0.9  # values above this quantile of the absolute values have full colour
 Scale = dict[str, float | None]
 
 
@@ -71,18 +71,18 @@ class Episodes:
         credit = CreditStore(run.path / CREDIT).path(step)
         key = (str(path), step, number, signature(path), signature(credit))
         with self._lock:
-            cached = self._cache.get(key)
-        if cached is not None and run.owns(EPISODES):
-            return cached
-        stored = _read(run, step, number)
+            cache_entry = self._cache.get(key)
+        if cache_entry is not None and run.owns(EPISODES):
+            return cache_entry
+        entry = _read_stored(run, step, number)
         with self._lock:
-            self._cache[key] = stored
+            self._cache[key] = entry
             while len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
-        return stored
+        return entry
 
 
-def _read(run: ViewedRun, step: int, number: int) -> StoredEpisode:
+def _read_stored(run: ViewedRun, step: int, number: int) -> StoredEpisode:
     episode = _from_part(run, step, lambda store, path: store.episode(step, number))
     if episode is None:
         raise RequestError(404, f"step {step} has no episode {number}")
@@ -110,7 +110,7 @@ class Scales:
         self._cache: OrderedDict[tuple[int, int, Signature], Scale] = OrderedDict()
 
     def of(self, run: ViewedRun, step: int) -> Scale:
-        """Return the quantile of absolute values over the stored turns of a step."""
+        """Return the advantage and the entropy that have full colour in a step; None if unknown."""
         file_signature = signature(CreditStore(run.path / CREDIT).path(step))
         if file_signature is None:
             return {"advantage": None, "entropy": None}
@@ -196,7 +196,7 @@ class DecodedToken(NamedTuple):
     """The text of a token.
 
     Attributes:
-        text: what the token adds to the text.
+        text: the text that the token adds.
         whole: whether the token completes a character; if not, a later token has its text.
     """
 
@@ -208,7 +208,7 @@ class Decoder:
     """The tokenizers of a run's policies that are on this machine.
 
     Args:
-        config: configuration of the run, as in its file.
+        config: the content of the run's config.yaml.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -222,7 +222,7 @@ class Decoder:
             self.notes.append(f"tokens are shown as ids: {one_line(error)}")
             return
         for name, policy_config in policies.items():
-            tokenizer = _tokenizer(policy_config)
+            tokenizer = _load_tokenizer(policy_config)
             if isinstance(tokenizer, str):
                 self.notes.append(f"tokens of {name} are shown as ids: {tokenizer}")
             else:
@@ -257,18 +257,18 @@ def decode_tokens(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[Decod
     for token_id in ids:
         try:
             text = stream.step(tokenizer, token_id)
-        except Exception:  # raised by the library for an unknown id or invalid bytes
+        except Exception:  # the library raises it for an unknown id or invalid bytes
             return [DecodedToken("", True)] * len(ids)
         tokens.append(DecodedToken(text or "", text is not None))
     return tokens
 
 
-def _tokenizer(config: RunConfig) -> Tokenizer | str:
+def _load_tokenizer(config: RunConfig) -> Tokenizer | str:
     name = config.model.name
     try:
         if name == TINY:
             return word_tokenizer(vocabulary(config))
-        path = _file(name)
+        path = _find_file(name)
         if path is None:
             return f"the tokenizer of {name!r} is not on this machine"
         return Tokenizer.from_file(str(path))
@@ -276,17 +276,17 @@ def _tokenizer(config: RunConfig) -> Tokenizer | str:
         return one_line(error)
 
 
-def _file(name: str) -> Path | None:
+def _find_file(name: str) -> Path | None:
     for folder in (Path(name).expanduser(), cache_folder() / name):
         if (folder / FILE).is_file():
             return folder / FILE
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        cached = try_to_load_from_cache(name, FILE)
+        cached_path = try_to_load_from_cache(name, FILE)
     except (ImportError, ValueError):
         return None
-    return Path(cached) if isinstance(cached, str) else None
+    return Path(cached_path) if isinstance(cached_path, str) else None
 
 
 SHARED = ("seat", "moment", "attempt")  # fields of a turn that all seats may see
@@ -329,14 +329,14 @@ class Replays:
         Raises:
             RequestError: the episode or seat does not exist, or its file cannot be read.
         """
-        stored = self.find(run, step, number)
-        episode = stored.episode
+        entry = self.find(run, step, number)
+        episode = entry.episode
         if seat is not None and seat >= len(episode.roles):
             raise RequestError(404, f"the episode has seats 0 to {len(episode.roles) - 1}")
-        record = episode_record(step, episode, stored.credit)
+        record = episode_record(step, episode, entry.credit)
         decoder = self.decoder(run)
         turns = [
-            _turn(index, turn_record, stored, decoder)
+            _turn_data(index, turn_record, entry, decoder)
             if seat is None or turn_record["seat"] == seat
             else {"index": index, **{key: turn_record[key] for key in SHARED}, "hidden": True}
             for index, turn_record in enumerate(record["episode"]["turns"])
@@ -362,7 +362,7 @@ class Replays:
             "pictures": has_pictures(episode),
             "policy": has_probabilities(run, episode),
             "decoded": all(segment["text"] is not None for segment in segments),
-            "missing": _missing_columns(stored),
+            "missing": _missing_columns(entry),
             "notes": notes,
             **_neighbours(run, step, number, episode.group_id),
             "scale": self._scales.of(run, step),
@@ -381,29 +381,29 @@ class Replays:
     def decoder(self, run: ViewedRun) -> Decoder:
         """Return the tokenizers of a run, cached until its configuration changes."""
         with self._lock:
-            cached = self._decoders.get(run.number)
-            if cached is None or cached[0] is not run.config:
-                cached = (run.config, Decoder(run.config))
-                self._decoders[run.number] = cached
-            return cached[1]
+            cache_entry = self._decoders.get(run.number)
+            if cache_entry is None or cache_entry[0] is not run.config:
+                cache_entry = (run.config, Decoder(run.config))
+                self._decoders[run.number] = cache_entry
+            return cache_entry[1]
 
 
-def _turn(
-    index: int, record: Mapping[str, Any], stored: StoredEpisode, decoder: Decoder
+def _turn_data(
+    index: int, record: Mapping[str, Any], entry: StoredEpisode, decoder: Decoder
 ) -> dict[str, Any]:
-    turn = stored.episode.turns[index]
-    reply = _reply(record, turn, stored.credit, decoder)
+    turn = entry.episode.turns[index]
+    reply = _reply_data(record, turn, entry.credit, decoder)
     pairs = zip(record["candidates"], turn.candidates, strict=True)
     return {
         "index": index,
         **{key: record[key] for key in SHARED},
         "hidden": False,
         **reply,
-        "candidates": [_reply(*pair, stored.credit, decoder) for pair in pairs],
+        "candidates": [_reply_data(*pair, entry.credit, decoder) for pair in pairs],
     }
 
 
-def _reply(
+def _reply_data(
     record: Mapping[str, Any], turn: Any, credits: Credits, decoder: Decoder
 ) -> dict[str, Any]:
     """Return a turn's prompt, reply, tokens, verdict and credit."""
@@ -413,13 +413,13 @@ def _reply(
         **{name: record[name] for name in TURN_FIELDS},
         "legal": record["legal_actions"],
         "segments": _segments(record, credit, decoder),
-        "oracle": None if verdict is None else {**verdict, "regret": _regret(turn)},
+        "oracle": None if verdict is None else {**verdict, "regret": _regret_or_none(turn)},
         "credit": None if credit is None else {name: credit[name] for name in CREDIT_FIELDS},
     }
 
 
-def _regret(turn: Turn) -> float | None:
-    """Return the regret of a reply; None if the verdict lacks its action."""
+def _regret_or_none(turn: Turn) -> float | None:
+    """Return the regret of a turn; None if its verdict does not contain its action."""
     try:
         return regret(turn)
     except ValueError:  # an invalid record
@@ -503,15 +503,15 @@ def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
     return []
 
 
-def _missing_columns(stored: StoredEpisode) -> list[str]:
-    episode, credits = stored.episode, list(stored.credit.values())
-    missing = []
+def _missing_columns(entry: StoredEpisode) -> list[str]:
+    episode, credits = entry.episode, list(entry.credit.values())
+    names = []
     if episode.environment is None and not any(turn.prompt for turn in episode.turns):
-        missing.append("prompts")
+        names.append("prompts")
     if not credits:
-        missing.append("advantages")
+        names.append("advantages")
     if not any(row["entropies"] for row in credits):
-        missing.append("entropies")
+        names.append("entropies")
     if not any(turn.verdict for turn in episode.turns):
-        missing.append("oracle values")
-    return missing
+        names.append("oracle values")
+    return names

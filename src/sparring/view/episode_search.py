@@ -253,7 +253,7 @@ def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
 
 
 def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[str, Any]]:
-    """Count the values of each facet, ignoring the condition on this facet."""
+    """Count the values of each facet, without the condition on this facet itself."""
     counts_by_condition: dict[tuple[Any, ...], Counts] = {}
 
     def counts(ignored_key: str) -> Counts:
@@ -273,13 +273,13 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
         for run, number, count in counts(name):
             for value in values_of(run, casts[number]):
                 totals[value] += count
-        ranked = sorted(totals.items(), key=lambda pair: (-pair[1], str(pair[0])))
-        facets[name] = ranked[:MAX_FACETS]
+        value_counts = sorted(totals.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        facets[name] = value_counts[:MAX_FACETS]
     return sum(count for *_, count in counts("")), facets
 
 
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
-    """Create the table ``matches`` of the episodes that contain the text, in limited time."""
+    """Create the table ``matches``: the episodes with the text that are found in the time limit."""
     other_params = {key: value for key, value in params.items() if key != "text"}
     condition, values = conditions_of(other_params, _casts(cursor))
     steps = cursor.execute(
@@ -308,7 +308,7 @@ def _episodes_with_text(folder: Path, step: int, text: str) -> list[int]:
     try:
         table = store.load(store.path(step), ("episode_id", "told", "reply"))
     except (SparringError, *DAMAGED):
-        return []  # the index lists it as unreadable
+        return []  # the index lists this part as unreadable
     in_prompt, in_reply = (
         pc.match_substring(table[name], text, ignore_case=True) for name in ("told", "reply")
     )

@@ -18,7 +18,7 @@ from sparring.core.errors import SparringError
 from sparring.report.episode_record import json_value
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-MAX_BODY = 64 * 1024  # bytes
+MAX_BODY = 64 * 1024  # largest number of bytes in the body of a request
 OWN_HEADER = b"x-sparring"  # other pages' forms cannot send this header
 PAGE_POLICY = "; ".join(
     (
@@ -167,7 +167,7 @@ def _check_body(method: str, headers: dict[bytes, str]) -> None:
 
 
 def _with_limit(receive: Receive) -> Receive:
-    """Return a receiver that limits the received bytes, whatever content-length says."""
+    """Return a receiver that counts and limits the bytes that really arrive."""
     num_bytes = 0
 
     async def receive_counted() -> Message:
@@ -182,7 +182,7 @@ def _with_limit(receive: Receive) -> Receive:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return a sender that adds the common headers; an answer may set its own policy."""
+    """Return a sender that adds ``HEADERS``, and ``PAGE_POLICY`` unless the answer has a policy."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -204,7 +204,7 @@ async def _send_error(send: Send, error: RequestError) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-MAX_LINE = 300  # characters of an error line
+MAX_LINE = 300  # largest number of characters in an error line
 
 
 class RequestError(SparringError):

@@ -20,9 +20,9 @@ from sparring.view.http_requests import one_line
 from sparring.view.run_files import read_regular_file
 from sparring.view.viewed_run import ViewedRun
 
-MAX_FORMER = 300  # largest number of former members in the drawing; of more, every n-th is drawn
-MAX_POLICIES = 12  # policies that are drawn
-MAX_TAG = 60  # characters of a displayed tag
+MAX_FORMER = 300  # if a policy has more former members, only every n-th of them is drawn
+MAX_POLICIES = 12  # largest number of policies that are drawn
+MAX_TAG = 60  # largest number of characters of a displayed tag
 KEPT, LEFT, NEW = (
     "kept",
     "left",
@@ -39,9 +39,9 @@ def family(run: ViewedRun) -> dict[str, Any]:
     lineage_of = {str(member): lineage for member, lineage in members}
     rows: list[dict[str, Any]] = []
     policies = _policies(run)
-    for name, trained in list(policies.items())[:MAX_POLICIES]:
+    for name, is_trained in list(policies.items())[:MAX_POLICIES]:
         policy_members = [member for member, _ in members if (member.name or MAIN) == name]
-        snapshots = snapshots_of_policy(run, name, notes) if trained else {}
+        snapshots = snapshots_of_policy(run, name, notes) if is_trained else {}
         from_checkpoint = {
             member_name: lineage
             for member_name, lineage in lineage_of.items()
@@ -50,7 +50,7 @@ def family(run: ViewedRun) -> dict[str, Any]:
         rows += _policy_rows(
             run,
             name,
-            trained,
+            is_trained,
             policy_members,
             step,
             {**snapshots, **from_checkpoint},
@@ -106,7 +106,7 @@ def _policies(run: ViewedRun) -> dict[str, bool]:
 def _policy_rows(
     run: ViewedRun,
     name: str,
-    trained: bool,
+    is_trained: bool,
     members: list[PlayerRef],
     step: int | None,
     lineages: Mapping[str, Lineage],
@@ -125,7 +125,7 @@ def _policy_rows(
         for member_name, lineage in lineages.items()
     }
     rows = [_row(start_name, name, 0, START, lineages.get(start_name))]
-    if not trained:
+    if not is_trained:
         return rows
     num_steps, current_names = run.step or 0, {str(member) for member in members}
     snapshots = [
@@ -163,7 +163,7 @@ def _row(
 
 
 def _set_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
-    """Set the parent of each member: the recorded one, or the previous member."""
+    """Set each row's parent: the recorded parent, or else the previous member of its policy."""
     rows_by_name = {row["name"]: row for row in rows}
     for index, row in enumerate(rows):
         recorded_parent, previous = row["parent"], rows[index - 1] if index else None

@@ -34,9 +34,9 @@ from sparring.view.viewed_run import ViewedRun
 
 SLOT = "league.meta_solvers"
 DEFAULT = "max_entropy_nash"  # solver for runs without a meta-solver
-MAX_MEMBERS = 64  # for twice as many members some solvers take half a minute
+MAX_MEMBERS = 64  # with twice as many members some solvers take half a minute
 SOLVER_ERRORS = (SparringError, ArithmeticError, ValueError, TypeError)  # shown as a note
-CACHE_SIZE = 32  # answers
+CACHE_SIZE = 32  # largest number of solved meta-strategies in the cache
 Row = list[Any]
 
 
@@ -171,7 +171,7 @@ def labels_of(weights: Mapping[str, float], solver: Solver, only: str = "") -> d
     Args:
         weights: weight of each environment, by label.
         solver: the meta-solver.
-        only: label of the only environment to use; "": see above.
+        only: label of the chosen environment; "": none is chosen.
     """
     if only in weights:
         return {only: 1.0}
@@ -299,7 +299,7 @@ def cells_of(
     weights: Mapping[str, float],
     first_seats: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Return episodes and win rates of each pair of members, and the number of pairs without them.
+    """Return episodes and win rates of each pair, and the number of pairs without episodes.
 
     Exact results (``exact``) need no episodes. Win rates exist only for a single environment.
 
@@ -307,8 +307,8 @@ def cells_of(
         book: the payoff book.
         members: oldest first.
         weights: weight of each environment, by label.
-        seats: by environment, the first seat of each of two sides: rows are members in the first
-            side, columns in the second side; None: members play any side.
+        first_seats: by environment, the first seat of each of two sides: rows are members in the
+            first side, columns members in the second side; None: members play any side.
     """
     index_of = {member: number for number, member in enumerate(members)}
     cells: dict[tuple[str, int, int], Results] = {}

@@ -28,16 +28,16 @@ from sparring.view.watch import RunWatcher
 from sparring.view.worker_process import WorkerProcess
 
 WITH_REFERENCES = ("nash_conv/", "regret/", "optimal_rate/")  # metrics that have references
-BUSY_SECONDS = 20.0  # time that a search waits for the previous one
-SPARK_POINTS = 60  # points of a small curve
+BUSY_SECONDS = 20.0  # largest time that a search waits for the previous search
+SPARK_POINTS = 60  # default number of points of a small curve
 NUM_PRELOADED_RUNS = 8  # runs whose tokenizers are loaded at the start
 MAX_CACHED_SEARCHES = 16  # size of the cache of searches
-MAX_NAMES = 64  # metrics in one request
+MAX_NAMES = 64  # largest number of metrics in one request
 QueryParams = Mapping[str, str]
 Answer = dict[str, Any]
 AXES = ("step", "plays", "tokens", "seconds")
-MAX_POINTS = 2000  # points of a curve
-MAX_EVENTS = 500  # newest events in an answer
+MAX_POINTS = 2000  # largest number of points of a curve
+MAX_EVENTS = 500  # largest number of health events in an answer; the newest are sent
 
 
 class Pages:
@@ -73,13 +73,13 @@ class Pages:
         with run.lock:
             row = run.refresh().summary()
         index = self.watch.index
-        steps = [stored for stored in list(index.signatures) if stored.run == run.number]
+        indexed_steps = [key for key in list(index.signatures) if key.run == run.number]
         row["episodes"] = {
             "parts": index.num_stored_steps.get(run.number, 0),
-            "indexed": len(steps),
-            "rows": sum(index.num_episodes.get(stored, 0) for stored in steps),
+            "indexed": len(indexed_steps),
+            "rows": sum(index.num_episodes.get(key, 0) for key in indexed_steps),
             "indexing": self.watch.indexing(run.number),
-            "left_out": sum(stored.run == run.number for stored, _ in list(index.skipped_parts)),
+            "left_out": sum(key.run == run.number for key, _ in list(index.skipped_parts)),
         }
         return row
 
@@ -279,11 +279,11 @@ class Pages:
         self._probabilities.close()
 
     def changes(self, params: QueryParams) -> Answer | None:
-        """Return what has changed since a version; None without changes."""
+        """Return what has changed since a version of the data; None if nothing has changed."""
         return self.watch.changes(int_param(params, "since", 0, 1 << 53))
 
     def _versioned(self, respond: Callable[[], Answer]) -> Answer:
-        """Return an answer with the version before the computation."""
+        """Return an answer with the data version from before it was computed."""
         version = self.watch.version
         return {"version": version, **respond()}
 
@@ -356,7 +356,7 @@ def _generations(run: ViewedRun) -> list[int]:
 
 
 def _end_lines(run: ViewedRun, x: str) -> list[int]:
-    """Return the number of usable lines of each file; axes other than step need the timing."""
+    """Return the number of drawable lines of each file; only the axis step needs no timing."""
     metrics = len(run.metrics.steps)
     if x != "step" and run.timing.steps:
         metrics = bisect_right(run.metrics.steps, run.timing.steps[-1])

@@ -1,6 +1,6 @@
 """People's episodes on the server: a few sessions that share one worker process.
 
-A request waits only briefly: slow work continues in the process, and the page polls the state.
+A request waits for less than a second. Slow work continues, and the page polls the state.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sparring.view.play_worker import make
 from sparring.view.watch import RunWatcher
 
 ENDED = "The process of this session was ended."
-MAX_SESSIONS = 4  # with more, the least recently used session is dropped
+MAX_SESSIONS = 4  # a fifth session ends the session that was not used for the longest time
 WAIT_SECONDS = 0.7  # time that a request waits for its answer
-JOB_SECONDS = 600.0  # a job's process is ended if it takes longer
+JOB_SECONDS = 600.0  # the process is ended if one job takes longer
 OPTIONS_SECONDS = 20.0  # time limit of the list of choices
 Answer = dict[str, Any]
 
@@ -52,7 +52,7 @@ class PlayServer:
         self._sessions: dict[str, ServerSession] = {}
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
-        self._end_reason = ""  # why the process was ended on purpose
+        self._end_reason = ""  # why the process was ended on purpose; "": it was not
         self._to_drop: list[str] = []  # ended sessions that the process has not dropped yet
         self._lock = threading.Lock()
 
@@ -71,9 +71,9 @@ class PlayServer:
         """
         run = self.watch.run(params["run"]) if params.get("run") else None
         path = None if run is None else str(run.path)
-        pending = self._thread.submit(self._answer, ["options", path, params.get("environment")])
+        future = self._thread.submit(self._answer, ["options", path, params.get("environment")])
         try:
-            answer = pending.result(timeout=OPTIONS_SECONDS)
+            answer = future.result(timeout=OPTIONS_SECONDS)
         except NotReady:
             raise RequestError(
                 503, "another episode is running; try again after its turn"
@@ -96,8 +96,8 @@ class PlayServer:
         key = fields.text("key", 100)
         if not key:
             raise RequestError(400, "key: give a unique text")
-        number = fields.number("run", None)
-        run = None if number is None else self.watch.run(str(number))
+        run_number = fields.number("run", None)
+        run = None if run_number is None else self.watch.run(str(run_number))
         choices = {
             "run": None if run is None else str(run.path),
             "environment": fields.text("environment", 200),
@@ -106,20 +106,20 @@ class PlayServer:
             "seed": fields.number("seed", None),
         }
         with self._lock:
-            names = [name for name, other in self._sessions.items() if other.key == key]
-            name = names[0] if names else secrets.token_urlsafe(12)
+            known_names = [name for name, other in self._sessions.items() if other.key == key]
+            name = known_names[0] if known_names else secrets.token_urlsafe(12)
             to_drop: list[str] = []
-            if not names:
-                oldest = sorted(self._sessions, key=lambda name: self._sessions[name].last_use)
-                oldest = oldest[: max(0, len(oldest) - MAX_SESSIONS + 1)]
-                for old_name in oldest:
+            if not known_names:
+                old_names = sorted(self._sessions, key=lambda name: self._sessions[name].last_use)
+                old_names = old_names[: max(0, len(old_names) - MAX_SESSIONS + 1)]
+                for old_name in old_names:
                     del self._sessions[old_name]
-                to_drop, self._to_drop = [*self._to_drop, *oldest], []
+                to_drop, self._to_drop = [*self._to_drop, *old_names], []
             new_session = ServerSession(
                 key, "" if run is None else run.name, last_use=time.monotonic()
             )
             session = self._sessions.setdefault(name, new_session)
-        if names:
+        if known_names:
             return self._view(name, session)
         try:
             return self._run_job(name, ["begin", name, choices, to_drop], "the players to be ready")
@@ -198,8 +198,8 @@ class PlayServer:
             if session is None:
                 return {"left": False}
             self._to_drop.append(params["id"])
-            pending, has_sessions = session.pending, bool(self._sessions)
-            is_running = pending is not None and not pending.cancel() and not pending.done()
+            future, has_sessions = session.pending, bool(self._sessions)
+            is_running = future is not None and not future.cancel() and not future.done()
             if is_running and self._pool is not None and not (session.judging and has_sessions):
                 self._end_reason = "A person left an episode while it worked."
                 self._pool.kill()
@@ -223,9 +223,9 @@ class PlayServer:
                 session.job, session.waits, session.job_start = job, waits, time.monotonic()
             elif session.job != job:
                 raise RequestError(409, f"this session still waits for {session.waits}")
-            pending = session.pending
+            future = session.pending
         try:
-            answer = pending.result(timeout=WAIT_SECONDS)
+            answer = future.result(timeout=WAIT_SECONDS)
         except NotReady:
             return self._view(name, session)
         except (RolloutError, CancelledError):
@@ -262,7 +262,7 @@ class PlayServer:
         return answer
 
     def _fail_sessions(self, error: Exception) -> str:
-        """Mark every session as failed; return the reason."""
+        """Mark every session as failed, and close the process; return the reason."""
         with self._lock:
             pool, self._pool = self._pool, None
             cause, self._end_reason = (
@@ -279,7 +279,7 @@ class PlayServer:
 
 @dataclass(slots=True)
 class ServerSession:
-    """The server's data of a session."""
+    """What the server stores about a session."""
 
     key: str  # unique text from the page
     run: str  # name of the run, or ""

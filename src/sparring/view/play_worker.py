@@ -33,7 +33,7 @@ from sparring.run.folder import CONFIG
 from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
 
-ORACLE_SECONDS, PLAY_SECONDS = 60.0, 300.0  # time limits of jobs with an oracle, and of others
+ORACLE_SECONDS, PLAY_SECONDS = 60.0, 300.0  # time limits of jobs with and without an oracle
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
@@ -117,7 +117,7 @@ class PlaySession:
         session = self.interactive
         if session.episode is None or self.end is not None:
             return
-        self._store(session.episode)  # first, because the rest can fail
+        self._store(session.episode)  # before the other steps, because they can fail
         try:
             self.end = {**revealed_end(session, session.episode), "judgement": None, "why": None}
         except SparringError as error:
@@ -198,7 +198,7 @@ class PlaySession:
 
 
 class PlayWorker:
-    """Answers jobs, one at a time.
+    """Does the jobs of all sessions, one at a time.
 
     Args:
         trusted: allowed opponents besides the usual ones.
@@ -276,15 +276,15 @@ class PlayWorker:
 
     def _lobby(self, run: str | None) -> Lobby:
         path = None if run is None else Path(run)
-        current = None if path is None else signature(path / CONFIG)
-        previous, lobby = self._lobbies.get(run, (None, None))
-        if lobby is None or previous != current:  # first request, or a replaced run
+        new_signature = None if path is None else signature(path / CONFIG)
+        old_signature, lobby = self._lobbies.get(run, (None, None))
+        if lobby is None or old_signature != new_signature:  # first use, or the run was replaced
             self._oracles = {
                 key: oracle for key, oracle in self._oracles.items() if key[0] is not lobby
             }
             step_and_answer = (None, None) if path is None else (self.step, self.answer)
             lobby = Lobby(path, step_and_answer[0], self.trusted, step_and_answer[1])
-            self._lobbies[run] = current, lobby
+            self._lobbies[run] = new_signature, lobby
         return lobby
 
     def _session(self, name: str, play: int | None = None) -> PlaySession:
@@ -348,7 +348,7 @@ def picture(session: InteractiveSession, seat: int | None) -> Answer | None:
     """
     play = session.play
     if is_searchable_play(play) and session.full_style_game is not session.game:
-        play = session.full_style_game.state_of(play.node)  # described in words for people
+        play = session.full_style_game.state_of(play.node)  # its picture has words for people
     if not isinstance(play, Drawable):
         return None
     try:

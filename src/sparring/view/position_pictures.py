@@ -1,4 +1,4 @@
-"""Pictures of positions, drawn in a separate process because environments may fail."""
+"""Pictures of positions, drawn in a separate process because an environment may crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.view.run_files import Signature, signature
 from sparring.view.viewed_run import ViewedRun
 from sparring.view.worker_process import WorkerProcess
 
-MAX_PICTURES = 200  # pictures of an exported replay
+MAX_PICTURES = 200  # largest number of pictures in an exported replay
 Picture = Mapping[
     str, str | None
 ]  # svg; said: the position in words; why: reason if there is no picture
@@ -31,7 +31,7 @@ class PositionPictures:
     def draw(
         self, run: ViewedRun, step: int, number: int, turn: int, seat: int | None, theme: str
     ) -> Picture:
-        """Return a picture of the position before a turn; without one, ``why`` has the reason.
+        """Return a picture of the position before a turn, or in ``why`` why there is none.
 
         Args:
             run: run of the episode.
@@ -70,7 +70,7 @@ def has_pictures(episode: Episode) -> bool:
     return episode.environment is not None
 
 
-CACHE_SIZE = 8  # episodes; a page requests the pictures of an episode one by one
+CACHE_SIZE = 8  # number of episodes; a page requests the pictures of an episode one by one
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the files of a run folder for the viewer: regular files only, also while they grow."""
+"""Reads regular files of a run folder for the viewer, also while a run writes to them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Curve(NamedTuple):
 
     Attributes:
         lines: numbers of the lines with this metric, from 0.
-        values: one per line; NaN if it was not finite.
+        values: the value in each of these lines; NaN if it was not finite.
     """
 
     lines: array[int]
@@ -78,9 +78,9 @@ class JsonLines(ABC):
     path: Path
     generation: int = 0
     damaged: int = 0
-    _offset: int = 0  # of the next line
+    _offset: int = 0  # position of the next line in the file, in bytes
     _num_bytes: int = 0  # size of the file when it was last read
-    _inode: int = 0  # of the file when it was last read
+    _inode: int = 0  # inode of the file when it was last read
 
     def update(self) -> bool:
         """Read new lines; return whether anything changed.
@@ -215,7 +215,7 @@ def thinned_indices(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
     """Return the indices of a thinned curve: the smallest and largest value of each bucket.
 
     Args:
-        x: positions of the points; only their number is used.
+        x: positions of the points; only the number of points is used.
         y: values of the points; NaN if missing.
         points: largest number of points, at least 2.
     """
@@ -223,13 +223,13 @@ def thinned_indices(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
         return np.arange(len(x))
     buckets = max(points // 2, 1)
     bucket_starts = np.linspace(0, len(y), buckets + 1).astype(np.int64)[:-1]
-    smallest = np.where(np.isnan(y), np.inf, y)
-    largest = np.where(np.isnan(y), -np.inf, y)
+    without_nan_low = np.where(np.isnan(y), np.inf, y)
+    without_nan_high = np.where(np.isnan(y), -np.inf, y)
     bucket_ends = np.append(bucket_starts[1:], len(y))
     indices: set[int] = set()
     for begin, end in zip(bucket_starts.tolist(), bucket_ends.tolist(), strict=True):
-        indices.add(begin + int(np.argmin(smallest[begin:end])))
-        indices.add(begin + int(np.argmax(largest[begin:end])))
+        indices.add(begin + int(np.argmin(without_nan_low[begin:end])))
+        indices.add(begin + int(np.argmax(without_nan_high[begin:end])))
     return np.array(sorted(indices), dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Starts the viewer's server, with one address and one token, and opens it in a browser."""
+"""Starts the viewer's server at an address with a token, and opens it in a browser."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _url_host(host: str) -> str:
 
 
 def _open_browser(address: str) -> Path | None:
-    """Open an address through a private file, as others could read the token in a command line."""
+    """Open an address through a private file, because others can read a command line."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

@@ -21,13 +21,13 @@ from sparring.view.league_members import read_newest
 from sparring.view.league_weights import describe_answer
 from sparring.view.viewed_run import ViewedRun
 
-HALF_WIDTH = 0.05  # largest half-width of a narrow interval of a win rate
+HALF_WIDTH = 0.05  # an interval of a win rate is narrow if its half-width is at most this
 STEPS = 2000  # number of newest steps that the page of workers shows
 Lines = Sequence[Mapping[str, Any]]
 
 
 def league(run: ViewedRun) -> dict[str, Any]:
-    """Return the payoff book of the newest readable checkpoint, without self-play rows."""
+    """Return the payoff book of the newest readable checkpoint, without self-play."""
     notes: list[str] = []
     step, results = read_newest(
         run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
@@ -93,26 +93,26 @@ def workers(run: ViewedRun) -> dict[str, Any]:
         )
     ]
     keys = ("workers", "workers_idle")
-    with_workers = [line for line in lines if all(line.get(key, math.nan) >= 0 for key in keys)]
+    worker_lines = [line for line in lines if all(line.get(key, math.nan) >= 0 for key in keys)]
     lag = dict(zip(metrics.steps, metrics.column("lag").tolist(), strict=True))
     newest_lag = metrics.newest("lag")
     return {
         "run": run.number,
-        "workers": bool(with_workers),
-        "sentence": workers_sentence(with_workers, None if newest_lag is None else newest_lag[1])
-        if with_workers
+        "workers": bool(worker_lines),
+        "sentence": workers_sentence(worker_lines, None if newest_lag is None else newest_lag[1])
+        if worker_lines
         else "",
-        "step": [line["step"] for line in with_workers],
-        "ready": [line["workers"] for line in with_workers],
-        "players_idle": [line["workers_idle"] for line in with_workers],
-        "learner_idle": [idle_share_of_learner(line) for line in with_workers],
-        "lag": [lag.get(line["step"]) for line in with_workers],
-        **lanes(run, with_workers),
+        "step": [line["step"] for line in worker_lines],
+        "ready": [line["workers"] for line in worker_lines],
+        "players_idle": [line["workers_idle"] for line in worker_lines],
+        "learner_idle": [idle_share_of_learner(line) for line in worker_lines],
+        "lag": [lag.get(line["step"]) for line in worker_lines],
+        **lanes(run, worker_lines),
         "faults": [
             {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
             for name, text in FAULT_TEXTS.items()
             for steps in [
-                [[row["step"], row[name]] for row in with_workers if row.get(name, 0.0) > 0]
+                [[row["step"], row[name]] for row in worker_lines if row.get(name, 0.0) > 0]
             ]
         ],
         "account": _episode_counts(run),
@@ -134,22 +134,22 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
 
     Returns:
         ``lanes``, one per recorded worker; ``all``, from the totals of each step, with the number
-        of workers at its end; ``wanted``, the number of workers.
+        of workers at its end; ``wanted``, the number of workers that the run wants.
     """
-    count = _num_workers(run, lines)
+    num_workers = _num_workers(run, lines)
     return {
-        "wanted": count,
+        "wanted": num_workers,
         "all": {
             "playing": [_share(1 - line["workers_idle"]) for line in lines],
-            "ready": [_ready_share(line, count) for line in lines],
-            "lost": _losses(lines, "lost_workers"),
+            "ready": [_ready_share(line, num_workers) for line in lines],
+            "lost": _nonzero_counts(lines, "lost_workers"),
         },
         "lanes": [
             {
                 "worker": worker,
                 "playing": [_share(line.get(f"{prefix}/playing")) for line in lines],
                 "ready": [_share(line.get(f"{prefix}/ready")) for line in lines],
-                "lost": _losses(lines, f"{prefix}/lost"),
+                "lost": _nonzero_counts(lines, f"{prefix}/lost"),
             }
             for worker, prefix in enumerate(
                 f"worker/{number}" for number in range(RECORDED_WORKERS)
@@ -167,9 +167,9 @@ def _num_workers(run: ViewedRun, lines: Lines) -> int:
 
 
 def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
-    """Return the share of workers that were ready, at least the share that played."""
-    played, ready_share = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
-    return ready_share if played is None or ready_share is None else max(played, ready_share)
+    """Return the share of workers that were ready: at least the share that played."""
+    playing, ready = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
+    return ready if playing is None or ready is None else max(playing, ready)
 
 
 def _share(value: Any) -> float | None:
@@ -178,5 +178,5 @@ def _share(value: Any) -> float | None:
     return round(min(max(float(value), 0.0), 1.0), 3)
 
 
-def _losses(lines: Lines, name: str) -> list[list[Any]]:
+def _nonzero_counts(lines: Lines, name: str) -> list[list[Any]]:
     return [[line["step"], line[name]] for line in lines if line.get(name, 0.0) > 0]

@@ -19,7 +19,7 @@ from sparring.view.position_pictures import Picture
 from sparring.view.run_files import read_regular_file
 
 STATIC = Path(__file__).parent / "static"
-AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; ahead.js requests the first data
+AHEAD, MAIN = "ahead.js", "main.js"  # scripts in index.html; ahead.js requests the first data
 FIRST_VIEW = "runs"
 MARK = "<!-- modules -->"  # place of the links in index.html
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w./-]+)["'];""", re.MULTILINE)
@@ -43,7 +43,7 @@ def app_page(params: Mapping[str, str]) -> bytes:
 
 
 def modules(view: str) -> tuple[str, ...]:
-    """Return the modules of a view, in the order of loading.
+    """Return the file names of a view's JavaScript modules, in the order of loading.
 
     Args:
         view: a name in main.js; any other text means the table of runs.
@@ -88,7 +88,7 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
     """
     data = {"episode": episode, "boards": boards, "made_by": f"sparring {version()}"}
     parts = [_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in _read_listed(SCRIPTS)]
-    # one classic script in its own scope
+    # all parts become one classic script, whose names are not global
     script = _check_element('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
     style = _check_element("\n".join(_read_listed(STYLES)), "style")
     content_policy = (

@@ -30,14 +30,14 @@ from sparring.view.run_files import (
     signature,
 )
 
-RECENT = 60.0  # a run counts as training until this many seconds after its last metrics
-NUM_LATEST = 20  # newest steps whose median rate is shown
+RECENT = 60.0  # seconds after its last metrics during which a run counts as training
+NUM_LATEST = 20  # number of newest steps whose median rate is shown
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED_FOLDER)
 BY_PEOPLE = f"{PLAYED_FOLDER}/episodes"
 FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
 WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
 PEOPLE = 1 << 20  # added to a run's number in the index for its episodes with people
-DEPTH = 3  # levels of folders that are searched for runs
+DEPTH = 3  # number of folder levels that are searched for runs
 
 
 class ViewedRun:
@@ -49,7 +49,7 @@ class ViewedRun:
         name: displayed name of the run.
     """
 
-    people = False  # whether this is a subfolder of episodes with people
+    people = False  # whether the folder has episodes that people played
 
     def __init__(self, number: int, path: Path, name: str) -> None:
         self.number, self.path, self.name = number, path, name
@@ -58,7 +58,7 @@ class ViewedRun:
         self.timing = FigureColumns(path=path / TIMING)
         self.health = HealthEvents(path=path / HEALTH)
         self.config: Mapping[str, Any] = {}
-        self.flat: dict[str, Any] = {}  # the configuration by dotted names
+        self.flat: dict[str, Any] = {}  # the configuration: value by dotted key
         self.trouble: str | None = None  # why the configuration cannot be read
         self.starts: list[dict[str, Any]] = []  # command, commit, machine, versions of each start
         self.lock = threading.Lock()
@@ -68,9 +68,9 @@ class ViewedRun:
 
     def changes(self) -> set[str]:
         """Return which of ``WATCHED`` have changed since the last call."""
-        signatures = tuple(signature(self.path / name) for name in WATCHED)
-        previous, self._seen = self._seen or (None,) * len(signatures), signatures
-        pairs = zip(WATCHED, previous, signatures, strict=True)
+        new_signatures = tuple(signature(self.path / name) for name in WATCHED)
+        old_signatures, self._seen = self._seen or (None,) * len(new_signatures), new_signatures
+        pairs = zip(WATCHED, old_signatures, new_signatures, strict=True)
         return {name for name, old, new in pairs if old != new}
 
     def refresh(self) -> ViewedRun:
@@ -104,7 +104,7 @@ class ViewedRun:
             config = parse_yaml(text, CONFIG)
             if not isinstance(config, dict):
                 raise ValueError("it must be a mapping")
-            self.config, self.flat = config, dict(_flat(config))
+            self.config, self.flat = config, dict(_flatten(config))
         except (OSError, ValueError, LookupError, TypeError, SparringError) as error:
             cause = error.strerror if isinstance(error, OSError) else None
             self.trouble = f"{CONFIG} or {MARKER} cannot be read: {cause or one_line(error)}"
@@ -180,41 +180,41 @@ class ViewedRun:
         medians = []
         for name in ("games_per_second", "seconds/round"):
             curve = self.timing.curves.get(name)
-            latest = [] if curve is None else sorted(v for v in curve.values[-NUM_LATEST:] if v > 0)
-            medians.append(latest[len(latest) // 2] if latest else None)
+            rates = [] if curve is None else sorted(v for v in curve.values[-NUM_LATEST:] if v > 0)
+            medians.append(rates[len(rates) // 2] if rates else None)
         rate, seconds = medians
         seconds_left = None
         if state == "training" and None not in (self.steps, self.step, seconds):
             seconds_left = (self.steps - self.step) * seconds  # type: ignore[operator]
-        newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
+        newest_points = {name: self.metrics.newest(name) for name in self.metrics.curves}
         rollout = self.config.get("rollout", {})
-        per_step = rollout.get("games_per_step") if isinstance(rollout, dict) else None
+        games_per_step = rollout.get("games_per_step") if isinstance(rollout, dict) else None
         metrics_signature = signature(self.path / METRICS)
         return {
             "run": self.number,
             "name": self.name,
-            "recipe": _text(self.config.get("name")),
+            "recipe": _text_or_none(self.config.get("name")),
             "seed": self.config.get("seed") if type(self.config.get("seed")) is int else None,
             "family": self.family(),
             "state": state,
             "step": self.step,
             "steps": self.steps,
-            "plays": self.step * per_step
-            if self.step is not None and type(per_step) is int
+            "plays": self.step * games_per_step
+            if self.step is not None and type(games_per_step) is int
             else None,
             "plays_per_second": rate,
             "seconds_per_step": seconds,
             "seconds_left": seconds_left,
-            "started": _text(self.starts[0].get("date")) if self.starts else None,
+            "started": _text_or_none(self.starts[0].get("date")) if self.starts else None,
             "seconds": self._seconds(),
             "written": None if metrics_signature is None else metrics_signature[1] / 1e9,
             "environments": _environments(self.config),
             "newest": {
                 name: {"step": point[0], "value": point[1]}
-                for name, point in newest.items()
+                for name, point in newest_points.items()
                 if point is not None
             },
-            "key": sorted(key_figures(newest)),
+            "key": sorted(key_figures(newest_points)),
             "events": len(self.health.events),
             "event": self.health.events[-1] if self.health.events else None,
             "notes": self.notes(),
@@ -250,7 +250,7 @@ class HumanPlays(ViewedRun):
         return is_inside(self._base.path, self.path / name)
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -260,10 +260,10 @@ def _environments(config: Mapping[str, Any]) -> list[str]:
     return [str(row.get("label") or row.get("name")) for row in rows]
 
 
-def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
+def _flatten(value: Any, name: str = "") -> list[tuple[str, Any]]:
     if isinstance(value, dict | list) and value:
         parts = value.items() if isinstance(value, dict) else enumerate(value)
-        nested = (_flat(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
+        nested = (_flatten(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
         return [pair for pairs in nested for pair in pairs]
     return [(name, value)]
 
@@ -283,7 +283,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> list[Path]:
 
 
 def unique_name(path: Path, root: Path, used_names: Sequence[str]) -> str:
-    """Return a unique name for a run: its path below ``root``, or a longer path."""
+    """Return a name that no other run has: the path below ``root``, or a longer path."""
     short_name = path.name if path == root else str(path.relative_to(root))
     parent = root if path != root else path.parent
     for name in (short_name, f"{parent.name}/{short_name}"):

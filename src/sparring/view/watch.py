@@ -27,10 +27,10 @@ from sparring.view.viewed_run import (
 
 CHECK_EVERY = 0.5  # seconds between two checks of known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
-USE_SECONDS = 10.0  # the index is updated until this many seconds after a use
-INDEX_WAIT = 0.3  # seconds that a use waits for the update of the index
+USE_SECONDS = 10.0  # the index is updated until this many seconds after the last search
+INDEX_WAIT = 0.3  # seconds that a search waits for the update of the index
 OF_PEOPLE = "-people"
-LIVE_PARTS = 1  # stored steps that are indexed at once while a run is training
+LIVE_PARTS = 1  # number of stored steps indexed at once while a run is training
 LIVE_SHARE = 0.007  # share of a core for the index while a run is training
 
 
@@ -112,16 +112,16 @@ class RunWatcher:
             self._wake_event.wait(timeout=1.0)
             self._wake_event.clear()
             with self._lock:
-                due = set(self._unchecked_runs) if self._is_in_use() or not is_built else set()
-                self._unchecked_runs -= due
-                self._runs_being_indexed = due
-            if not due:
+                due_runs = set(self._unchecked_runs) if self._is_in_use() or not is_built else set()
+                self._unchecked_runs -= due_runs
+                self._runs_being_indexed = due_runs
+            if not due_runs:
                 continue
-            is_live = is_built and any(self.runs[number].state == "training" for number in due)
+            is_live = is_built and any(self.runs[number].state == "training" for number in due_runs)
             start_time = time.thread_time()
-            if not self._update(due, LIVE_PARTS if is_live else None):
+            if not self._update(due_runs, LIVE_PARTS if is_live else None):
                 with self._lock:
-                    self._unchecked_runs |= due
+                    self._unchecked_runs |= due_runs
                     self._wake_event.set()
             is_built = True
             if is_live:

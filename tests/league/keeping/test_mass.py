@@ -35,7 +35,9 @@ def test_a_member_that_loses_to_all_others_leaves():
     # past-000015 loses to all; 10, 20 and 30 beat each other in a cycle, as rock, paper and scissors
     payoffs = book_of_strengths(dict.fromkeys(["past-000010", "past-000020", "past-000030"], 1) | {"past-000015": 0})
     for winner, loser in ((10, 20), (20, 30), (30, 10)):
-        payoffs.rows[RowKey("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(games=10, wins=10, returns=10.0)
+        payoffs.rows[RowKey("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(
+            games=10, wins=10, returns=10.0
+        )
         payoffs.rows[RowKey("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(
             games=10, losses=10, returns=-10.0
         )

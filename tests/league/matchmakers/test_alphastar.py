@@ -16,7 +16,9 @@ NUM_GAMES = 3000
 
 def opponent_shares(learner, rates, num_games=NUM_GAMES, members=MEMBERS):
     rows = {
-        RowKey("kuhn_poker", 0, ref(learner), ref(player)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate))
+        RowKey("kuhn_poker", 0, ref(learner), ref(player)): Results(
+            games=1000, wins=1000 * rate, losses=1000 * (1 - rate)
+        )
         for player, rate in rates.items()
     }
     matchmaker, opponents = bind("league.matchmakers", "alphastar", preset="paper"), []

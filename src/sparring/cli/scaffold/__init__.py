@@ -30,7 +30,7 @@ TEMPLATE_NAMES = (
     "self_play",
     "match_request",
     "newest",
-)  # names in the templates
+)  # names that the templates define or import
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _RECIPE_HEAD = """extends: kuhn-tiny
 name: NAME
@@ -62,8 +62,8 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
             "exist, with --folder."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
-        package = Path(work) / name
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as temporary_folder:
+        package = Path(temporary_folder) / name
         package.mkdir()
         for file in ("pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"):
             (package / file).write_text(file_of(kind, name, file), encoding="utf-8")

@@ -4,7 +4,7 @@ import { get, takeToken } from "./api.js";
 import { addressOf } from "./pictures.js";
 import { state } from "./router.js";
 
-const OF_RUNS = ["runs", "curves", "replay", "league", "workers"]; // begin with the table of runs
+const OF_RUNS = ["runs", "curves", "replay", "league", "workers"]; // these need the list of runs
 let request = null; // key of the request, and the promise of its answer
 
 function keyOf(path, values = {}) {
@@ -27,7 +27,7 @@ function ask() {
   request = { key: keyOf(...firstRequest), answer };
 }
 
-/** Return the answer to a request that was sent ahead, only once; null if it was not sent. */
+/** Return the answer to the request that was sent ahead, once; null for any other request. */
 export function takeAhead(path, values) {
   if (request?.key !== keyOf(path, values)) return null;
   const { answer } = request;
@@ -35,7 +35,7 @@ export function takeAhead(path, values) {
   return answer;
 }
 
-/** Drop an answer that nobody took, because it is outdated. */
+/** Drop the answer if no view took it, because it becomes outdated. */
 export function forgetAhead() {
   request = null;
 }

@@ -10,7 +10,7 @@ export class Refusal extends Error {
   }
 }
 
-let hasToken = false; // whether the address held the token, which no other page knows
+let hasToken = false; // whether the address that opened the page held the token
 
 /** Return whether this page was opened by an address that holds the token. */
 export function cameWithToken() {
@@ -61,7 +61,7 @@ function query(values) {
 /**
  * Get JSON; return null if the server has nothing new.
  * @param {string} path begins with /api/
- * @param {Object} values of the query; empty ones are left out
+ * @param {Object} values parameters of the query; empty values are left out
  * @param {AbortSignal} [signal]
  */
 export async function get(path, values = {}, signal = undefined) {
@@ -74,7 +74,7 @@ export async function get(path, values = {}, signal = undefined) {
 /**
  * Send an object and return the answer.
  * @param {string} path begins with /play
- * @param {Object} values goes as JSON
+ * @param {Object} values the object, sent as JSON
  */
 export async function post(path, values) {
   const headers = { "Content-Type": "application/json", "X-Sparring": "1" };

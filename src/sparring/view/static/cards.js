@@ -5,7 +5,7 @@ import { number, signed } from "./format.js";
 import { diverging, tokenRow } from "./tokens.js";
 
 const OTHERS = "another seat's turn: the turns of this seat show what it learnt";
-const BACK = 40; // turns before the current one that are drawn
+const BACK = 40; // largest number of turns that are drawn, up to the current one
 
 function segmentText(segment, decoded) {
   const head = el("span", { class: "dim" }, `${segment.kind}, ${segment.length} tokens `);
@@ -16,7 +16,7 @@ function segmentText(segment, decoded) {
   return el("div", { class: `segment ${segment.kind}` }, head, text);
 }
 
-/** Return the exact prompt and reply of a turn, which are drawn when the box is opened. */
+/** Return a box that draws the exact prompt and reply of a turn when it is opened. */
 function exact(turn, { decoded, conversation }) {
   const all = conversation(turn).flatMap((other) => other.segments);
   const total = all.reduce((sum, segment) => sum + segment.length, 0);
@@ -50,7 +50,7 @@ function facts(turn) {
   return el("span", { class: "facts" }, spaced);
 }
 
-/** Return the tokens of a reply; also its text if the tokens do not spell it. */
+/** Return the tokens of a reply, and its text if the tokens do not contain this text. */
 function reply(turn, options) {
   const runs = turn.segments.filter((segment) => segment.kind === "sampled" && segment.tokens);
   const text = turn.reply ?? "";
@@ -125,7 +125,7 @@ function titleOf(turn, { current, role, choose }) {
  * Return one turn.
  * @param {Object} turn of the answer
  * @param {{current: boolean, decoded: boolean, choose: function, role: string}} options
- *   and those of tokens.js
+ *   and the options of tokens.js
  */
 export function card(turn, options) {
   const tint = diverging(turn.credit?.advantage, options.scale.advantage);
@@ -140,7 +140,7 @@ export function card(turn, options) {
   return node;
 }
 
-/** Return the seats with a column: at most three, the seat that acts among them. */
+/** Return the seats that get a column: at most three, including the seat that acts. */
 function columnsOf(seats, turn, compared) {
   if (seats.length <= 3) return seats.map((seat) => seat.seat);
   const columns = [turn?.seat ?? 0, compared ?? (turn?.seat === 0 ? 1 : 0)];
@@ -170,7 +170,7 @@ function columnHead(seat, column, compare) {
   );
 }
 
-/** Return [turn, row of the grid]: turns of one moment share a row. */
+/** Return [turn, number of its row in the grid] for each turn; turns of one moment share a row. */
 function rows(turns) {
   let row = 1;
   let moment = null;
@@ -187,9 +187,9 @@ function rows(turns) {
 }
 
 /**
- * Return the columns of the seats. Turns to come are not drawn.
+ * Return the columns of the seats, with the turns up to the current one.
  * @param {Object} answer the episode
- * @param {{turn: number, compared: number, compare: function}} options and those of `card`
+ * @param {{turn: number, compared: number, compare: function}} options and the options of `card`
  */
 export function seatColumns(answer, options) {
   const { seats, turns } = answer;

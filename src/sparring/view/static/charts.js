@@ -2,8 +2,8 @@
  * Curves. All are drawn through `draw`, by uPlot.
  *
  * A series is {name, x, y, values, colour, faint, dash, reference}, a band {x, low, high, colour},
- * an event {x, text, level}. If y is smoothed, values are the measured ones. A reference is a line
- * across the chart: the value of random or best play.
+ * an event {x, text, level}. If y is smoothed, `values` has the measured values. A reference is a
+ * line across the chart: the value of random or best play.
  */
 
 import { el, plain, word } from "./dom.js";
@@ -11,7 +11,7 @@ import { number } from "./format.js";
 import Plot from "./vendor/uPlot.esm.js";
 
 const HEIGHT = 206;
-const FEW = 20; // points of a line that are drawn as dots too
+const FEW = 20; // a line with at most this many points has dots too
 
 /** Return the colour of the n-th series of a chart, and whether its line is dashed. */
 export function paint(index) {
@@ -200,7 +200,7 @@ function optionsOf(box, line, now) {
   };
 }
 
-/** Return a key; an existing plot can take new points only if the key is equal. */
+/** Return a key: a plot can take the points of a new chart if both charts have the same key. */
 function shape(chart) {
   const lines = chart.series.map(({ name, colour, faint }) => [name, colour, Boolean(faint)]);
   return JSON.stringify([lines, chart.bands?.length ?? 0, Boolean(chart.log), chart.xLabel]);
@@ -229,7 +229,7 @@ function drawPlot(box, line, chart) {
   };
 }
 
-/** Draw a chart once; return a handle that can renew its points, or null without points. */
+/** Draw a chart; return a handle that can renew its points, or null if it has no points. */
 function place(element, chart) {
   const curves = curvesOf(chart);
   const last = curves.map((line) => `${plain(line.name)}: ${lastOf(line)}`);

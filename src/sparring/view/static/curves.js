@@ -1,4 +1,4 @@
-/** Curves of any figures: several runs, smoothed over raw, seeds as a band, health as marks. */
+/** Curves of figures of several runs, with smoothing, bands over seeds, and marks of warnings. */
 
 import { draw } from "./charts.js";
 import { AXES, chartOf, groups, settings } from "./curves_chart.js";
@@ -25,7 +25,7 @@ class Curves {
     const attributes = { placeholder: "find a figure …", "aria-label": "find a figure" };
     this.search = el("input", { type: "search", ...attributes });
     this.search.addEventListener("input", () => this.paintFigures(this.settings()));
-    this.details = []; // of the runs shown
+    this.details = []; // answers of /api/runs/RUN for the runs shown
     this.summary = el("div", {});
     this.tools = el("div", { class: "tools" });
     this.legend = el("div", {});
@@ -79,7 +79,7 @@ class Curves {
     this.summary.replaceChildren(run ? summary(run, details, references) : "");
   }
 
-  /** Request the values of random and best play once per run; then draw the charts anew. */
+  /** Request the values of random and best play once per run; then draw the charts again. */
   async loadReferences(choice) {
     const newRuns = choice.runs.filter((run) => !this.references.has(run));
     for (const run of newRuns) this.references.set(run, {});

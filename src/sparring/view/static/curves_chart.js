@@ -5,15 +5,15 @@ import { beginsAtZero } from "./metric_names.js";
 import { picked } from "./runs.js";
 import { interval, smooth } from "./statistics.js";
 
-const SHOWN = 6; // figures shown where none are chosen
-const SPARSE = 20; // points up to which a curve is never smoothed
+const SHOWN = 6; // number of figures shown if none are chosen
+const SPARSE = 20; // a curve with at most this many points is never smoothed
 
-/** Kinds of x. */
+/** Kinds of the x axis. */
 export const AXES = ["step", "plays", "tokens", "seconds"];
 /** Displayed names of axes that differ from their kinds. */
 export const AXIS_NAMES = { plays: "episodes" };
 
-/** Return the settings that the query holds. */
+/** Return the settings in the query of the address, with defaults. */
 export function settings(now, runs) {
   const isKnown = (number) => runs.some((run) => run.run === number);
   const requested = picked(now.runs ?? now.run).filter(isKnown);
@@ -31,7 +31,7 @@ export function settings(now, runs) {
   };
 }
 
-/** Return the runs in groups: by configuration without the seed, or each by itself. */
+/** Return the runs in groups: runs that differ only in the seed, or each run alone. */
 export function groups(runs, choice) {
   const chosenRuns = runs.filter((run) => choice.runs.includes(run.run));
   if (!choice.grouped) return chosenRuns.map((run) => ({ name: run.name, members: [run] }));

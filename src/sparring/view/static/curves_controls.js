@@ -7,7 +7,7 @@ import { count } from "./format.js";
 import { meaning } from "./metric_names.js";
 import { address, change } from "./router.js";
 
-const FOUND = 60; // names listed by a search
+const FOUND = 60; // largest number of names that a search lists
 
 function axisChoice(choice) {
   const options = AXES.map((name) =>
@@ -93,7 +93,7 @@ function choiceOf(name, choice) {
   return button(word(name), choose, { "aria-pressed": String(on), class: "pick", title });
 }
 
-/** Return buttons of the figures that match a search; without a search, of the drawn figures. */
+/** Return a button for each figure that matches the search, or for each drawn figure. */
 export function figures(figureSections, choice, search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const all = figureSections.flatMap(([, names]) => names);

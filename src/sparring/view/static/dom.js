@@ -2,8 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const REFUSED = /^(on|style$|srcdoc$)/i;
-const LONG = 20_000; // characters of a text shown at first
-const CHIPS = 2_000; // chips made of one text; more are written as words
+const LONG = 20_000; // largest number of characters of a text that are shown at first
+const CHIPS = 2_000; // largest number of chips in one text; further ones are plain text
 const HIDDEN = new RegExp(
   [
     "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad]", // control, soft hyphen
@@ -49,7 +49,7 @@ export function button(label, act, attributes = {}) {
   return el("button", { type: "button", ...attributes, on: { click: act } }, label);
 }
 
-/** Return a table with titles, texts or cells, that scrolls where it is too wide. */
+/** Return a table that scrolls if it is too wide; a title is a text or a cell. */
 export function grid(titles, rows, attributes = {}) {
   const cell = (title) => (title instanceof Node ? title : el("th", { scope: "col" }, title));
   const head = el("thead", {}, el("tr", {}, titles.map(cell)));
@@ -62,7 +62,7 @@ export function withKey(label, key) {
   return [label, " ", el("kbd", {}, key)];
 }
 
-/** Return a sentence on why there is nothing to see, and a command that changes it. */
+/** Return a note that says why there is nothing to see, and a command that changes this. */
 export function empty(sentence, line) {
   const code = line && el("p", {}, el("code", {}, line));
   return el("div", { class: "note empty" }, el("p", {}, pieces(sentence)), code || null);
@@ -96,14 +96,14 @@ export function plain(value, length = 80) {
   return short.replace(HIDDEN, (character) => `[${codePoint(character)}]`).replace(/\s+/g, " ");
 }
 
-/** Return a short text of a run as an isolated span: a name, a move. */
+/** Return a short text of a run, such as a name or a move, as an isolated span. */
 export function word(value, attributes = {}) {
   const string = String(value ?? "");
   const short = string.length > 200 ? `${string.slice(0, 200)}…` : string;
   return el("span", { ...attributes, class: `text ${attributes.class ?? ""}` }, pieces(short));
 }
 
-/** Return a size for people: "9.5 MB". */
+/** Return a number of characters for people: "9.5 M". */
 export function size(characters) {
   if (characters < 1000) return `${characters}`;
   if (characters < 1e6) return `${(characters / 1000).toFixed(0)} k`;

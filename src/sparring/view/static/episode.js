@@ -11,7 +11,7 @@ import { pair, siblings } from "./siblings.js";
 import { stage } from "./stage.js";
 import { COLOURINGS } from "./tokens.js";
 
-// pages on which the seats scroll separately: see replay.css
+// on such pages the seats scroll separately: see replay.css
 const wide = matchMedia("(min-width: 901px) and (min-height: 560px)");
 
 function save(file, name) {
@@ -102,7 +102,7 @@ class Episode {
     document.title = `${this.answer.game} episode ${this.answer.episode} · Sparring`;
     const coming = turn ? this.pictures.around(this.answer, turn.index) : [];
     if (first) {
-      this.turnPictures = null; // a process of its own makes pictures: text is shown before
+      this.turnPictures = null; // a separate process draws pictures; until then text is shown
       this.paint(now);
     }
     this.turnPictures = await coming;
@@ -114,11 +114,11 @@ class Episode {
     await this.showSiblings(now, key);
   }
 
-  /** Load the policy's probability of each move, and show it later, as a model must be loaded. */
+  /** Load the policy's probability of each move; it is shown later, because a model is loaded. */
   async policy(turn) {
     if (!this.answer.policy || turn.hidden || turn.policy !== undefined) return;
     const paint = () => this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
-    turn.policy = null; // asked for
+    turn.policy = null; // null: the request is running
     paint();
     const path = `${addressOf(this.answer)}/policy/${turn.index}`;
     turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => undefined);
@@ -191,13 +191,13 @@ class Episode {
     this.choose(turnOf(state(), this.answer) + by);
   }
 
-  /** Show what a seat sees; called again for this seat, show all seats. */
+  /** Show what a seat sees; if the page shows this already, show all seats. */
   seat(number) {
     if (!this.answer.seats.some((other) => other.seat === number)) return;
     change({ seat: this.answer.seat === number ? "" : number });
   }
 
-  /** Go to the episode before or after: in the finder's last list, else in the step. */
+  /** Go to the previous or next episode of the finder's last list, or else of the step. */
   walk(by) {
     const same = ["run", "people", "step", "episode"];
     const { next, previous } = this.answer;
@@ -233,7 +233,7 @@ class Episode {
   }
 }
 
-/** Open the screen of a play. */
+/** Open the screen of an episode. */
 export function openEpisode(root, context) {
   return new Episode(root, context);
 }

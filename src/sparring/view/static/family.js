@@ -8,7 +8,7 @@ import { address } from "./router.js";
 const WIDTH = 900;
 const LEFT = 110;
 const RIGHT = 40;
-const BESIDE = 16; // shift of the current weights, so that a snapshot of their step is visible
+const BESIDE = 16; // shift of the mark of the current weights, so that it hides no snapshot
 const LANE = 56;
 const TOP = 18;
 const STATES = {
@@ -18,7 +18,7 @@ const STATES = {
   new: "taken after the newest checkpoint",
   now: "as it is trained now",
 };
-const TABLE = 400; // rows of the table
+const TABLE = 400; // largest number of rows of the table
 
 /** Return round numbers between two values. */
 function ticks(low, high, about = 4) {
@@ -50,7 +50,7 @@ function shape({ state }, x, y, colour) {
   return svg("circle", { ...look, cx: x, cy: y, r: state === "kept" ? 6 : 4 });
 }
 
-/** Return the line from a parent to a member: straight to a neighbour, else an arc. */
+/** Return the line from a parent to a member: straight if they are neighbours, else an arc. */
 function edge([x, y], [toX, toY], next) {
   if (y !== toY) {
     const half = (x + toX) / 2;

@@ -11,7 +11,7 @@ const PAGE = 50;
 /** The rows of the last list; J and K on the screen of an episode go through this list. */
 export const lastResults = { rows: [] };
 
-// parameter, label, and for a list of choices where they come from
+// rows: parameter, label, kind ("facet", a list of choices, or a placeholder), title
 const FIELDS = [
   ["step", "step", "10-50", "a step of training, or a range"],
   ["seat", "seat", "facet", "the role of a seat"],
@@ -46,7 +46,7 @@ const PRESETS = [
   ["most turns", { sort: "turns" }],
 ];
 
-/** Return the parameters of the query that are the finder's: those that begin with "f.". */
+/** Return the finder's parameters in the query: their names begin with "f.". */
 function filters(now) {
   const entries = Object.entries(now).filter(([key]) => key.startsWith("f."));
   return Object.fromEntries(entries.map(([key, value]) => [key.slice(2), value]));
@@ -214,7 +214,7 @@ class Finder {
     const values = filters(now);
     const { activeElement: active } = document;
     if (this.form.contains(active) && active.tagName === "SELECT" && answer.facets) {
-      if (this.formAddress === address(now)) return; // a list that is open would close
+      if (this.formAddress === address(now)) return; // a new form would close an open list
     }
     this.formAddress = address(now);
     if (active !== this.text) {

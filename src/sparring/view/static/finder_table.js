@@ -27,9 +27,9 @@ const COLUMNS = [
   ["logprob", "least log-probability"],
 ];
 
-const EMPTY = ["advantage", "regret", "logprob"]; // not recorded in every run
+const EMPTY = ["advantage", "regret", "logprob"]; // columns that not every run records
 
-/** Return the columns that have a value in a row. */
+/** Return the columns of the table, without optional columns that have no value in any row. */
 export function columnsOf(rows) {
   const hasValue = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined);
   return COLUMNS.filter(([name]) => !EMPTY.includes(name) || hasValue(name));

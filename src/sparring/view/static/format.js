@@ -1,6 +1,6 @@
 /** Numbers as people read them. */
 
-/** Return a number with about four digits, "–" where there is none. */
+/** Return a number as text with about four digits; "–" if there is no number. */
 export function number(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (typeof value !== "number") return String(value);

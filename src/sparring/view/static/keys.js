@@ -14,7 +14,7 @@ const PAGE = [
   ["g w", "workers", () => visit("workers")],
   ["g y", "play yourself", () => visit("play")],
 ];
-// what the table calls a key
+// displayed names of keys
 const CAPS = { ArrowLeft: "←", ArrowRight: "→", [DIGITS]: "0 to 9" };
 const current = { keys: [], prefix: "" };
 
@@ -54,7 +54,7 @@ function isTextField(target) {
 
 function onKeydown(event) {
   if (document.querySelector("dialog:modal")) {
-    if (event.key === "?") help(); // other keys are the dialog's: the browser closes it on Escape
+    if (event.key === "?") help(); // all other keys are for the dialog; Escape closes it
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || isTextField(event.target)) {

@@ -5,7 +5,7 @@ import { number } from "./format.js";
 
 const WIDTH = 720;
 const HEIGHT = 22;
-const MOST = 240; // bars of a lane; more steps share one
+const MOST = 240; // largest number of bars of a lane; with more steps a bar has several
 const HATCH = "lanes-hatch";
 
 /** Return the mean of the recorded values between two indices; null without values. */
@@ -14,7 +14,7 @@ function mean(values, from, to) {
   return recorded.length ? recorded.reduce((sum, value) => sum + value, 0) / recorded.length : null;
 }
 
-/** Return the shares of each bar: [end of playing, end of waiting]; the rest is absent. */
+/** Return the shares of each bar: [end of playing, end of waiting]; after it workers are absent. */
 function bars(lane, steps) {
   const each = Math.ceil(steps.length / MOST);
   const parts = [];

@@ -14,7 +14,7 @@ export function noteVersion(version) {
 /**
  * Poll until the page is closed.
  * @param {function} changed takes the answer of /api/changes
- * @param {function} tell takes a sentence for the status line; "" where all is well
+ * @param {function} tell takes a sentence for the status line; "" means no error
  */
 export function watch(changed, tell) {
   const pollLater = () => {

@@ -56,7 +56,7 @@ function weights(members, apart) {
   return grid(titles, rows, { class: "weights" });
 }
 
-/** Return a sentence on pairs without episodes; "" if all members have met. */
+/** Return a sentence about the pairs without episodes; "" if every pair has some. */
 function basis({ pairs, empty }) {
   if (!pairs || !empty) return "";
   const reason = "their payoff counts as 0, and the weights rest on it";

@@ -6,7 +6,7 @@ import { diverging } from "./tokens.js";
 
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-/** Return a cell in a sentence. */
+/** Return a sentence that describes a cell. */
 function sentence({ members, payoffs, counts, exact, rates, apart }, row, column) {
   const names = [row, column].map((at) => plain(members[at].name));
   const places = apart ? [" in the first side", " in the second"] : ["", ""];
@@ -48,7 +48,7 @@ function walk(event) {
   if (!step || row === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
   const [down, right] = [Number(row) + step[0], Number(column) + step[1]];
   const target = event.currentTarget.querySelector(`[data-row="${down}"][data-column="${right}"]`);
-  event.stopPropagation(); // the keys of the page have other uses for arrows
+  event.stopPropagation(); // on the page, arrow keys do other things
   event.preventDefault();
   if (!target) return;
   event.target.tabIndex = -1;

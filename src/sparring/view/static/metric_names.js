@@ -1,7 +1,7 @@
 /** Figures by name: their meaning, their good direction, and their section. */
 
 const SECTIONS = ["Skill", "Replies", "Learning", "Time"];
-// kinds of figures: what stands before the first "/" of a name
+// kinds of figures; the kind is the part of a name before its first "/"
 const DISTANCES = [
   ...["nash_conv", "exploitability", "team_exploitability", "one_seat_exploitability"],
   ...["as_one_exploitability", "optimality_gap"],
@@ -40,7 +40,7 @@ export function learn({ meanings = {} }) {
   Object.assign(glossary, meanings);
 }
 
-/** Return "lower" or "higher", the end of a figure that is good; null where neither is. */
+/** Return whether "lower" or "higher" values of a figure are better; null if neither. */
 export function better(name) {
   const kind = kindOf(name);
   const end = MATCHES.includes(kind) ? name.split("/").at(-1) : "";
@@ -49,7 +49,7 @@ export function better(name) {
   return kind.endsWith("_per_second") ? "higher" : null;
 }
 
-/** Return what a figure means and which way is good, for a title; null where neither is known. */
+/** Return a figure's meaning and its better direction, for a title; null if neither is known. */
 export function meaning(name) {
   const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1] ?? glossary[name];
   const direction = better(name);

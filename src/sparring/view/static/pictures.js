@@ -2,14 +2,14 @@
 
 import { get } from "./api.js";
 
-const MAX_PICTURES = 60; // pictures in memory
+const MAX_PICTURES = 60; // largest number of pictures in memory
 
-/** Return the run in an address: its number, or that of the plays of people against it. */
+/** Return the run in an address: its number, with "-people" for episodes that people played. */
 export function runOf({ run, people }) {
   return people ? `${run}-people` : run;
 }
 
-/** Return the address of a play's answers. */
+/** Return the address of an episode's data. */
 export function addressOf({ run, people, step, episode }) {
   return `/api/runs/${runOf({ run, people })}/episodes/${step}/${episode}`;
 }
@@ -24,9 +24,9 @@ export class Pictures {
   #cache = new Map();
 
   /**
-   * Return the picture of the position before a turn, or null where there is none.
+   * Return the picture of the position before a turn, or null if there is none.
    * @param {Object} answer the episode
-   * @param {number} index of the turn; the number of turns stands for the end
+   * @param {number} index of the turn; the number of turns means the end
    */
   async at(answer, index) {
     if (!answer.pictures) return null;
@@ -41,7 +41,7 @@ export class Pictures {
     return this.#cache.get(key);
   }
 
-  /** Return the picture before a turn, and the one at the end where the turn is the last. */
+  /** Return the picture before a turn and, if the turn is the last, the picture at the end. */
   async around(answer, index) {
     const isLast = index === answer.turns.length - 1;
     return Promise.all([this.at(answer, index), isLast ? this.at(answer, index + 1) : null]);

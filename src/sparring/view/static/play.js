@@ -7,7 +7,7 @@ import { choices } from "./play_setup.js";
 import { Board, table } from "./play_table.js";
 import { go } from "./router.js";
 
-const ASK_EVERY = 400; // milliseconds between questions while others think
+const ASK_EVERY = 400; // milliseconds between two requests while others think
 const CHOICE_NAMES = ["run", "environment", "seat", "against", "seed"];
 
 /** Return a text that no other session has. */
@@ -15,7 +15,7 @@ function newKey() {
   return [...crypto.getRandomValues(new Uint32Array(4))].join("-");
 }
 
-/** Return a sentence on how the play stands, for the status line. */
+/** Return a sentence that describes the state of the episode, for the status line. */
 function standing(state) {
   if (state.phase === "thinking") {
     const { for: what, seconds } = state.waits ?? { for: "the episode", seconds: 0 };
@@ -47,7 +47,7 @@ class Play {
         this.note = "This session has ended: the server restarted, or newer sessions replaced it.";
       }
     } else if (now.begin && cameWithToken()) {
-      // a link of another page begins nothing: it fills in the choices
+      // a link on another page only fills in the choices
       await this.begin(Object.fromEntries(CHOICE_NAMES.map((name) => [name, now[name]])));
       return;
     }
@@ -96,7 +96,7 @@ class Play {
     return Object.fromEntries(CHOICE_NAMES.slice(0, 4).map((name) => [name, selection[name]]));
   }
 
-  /** Do something; an error is shown, and the page stays as it is. */
+  /** Call a function; show its error, and change nothing else. */
   async attempt(act) {
     if (this.busy) return;
     this.busy = true;
@@ -164,7 +164,7 @@ class Play {
     if (state.end && !this.options) this.offer();
   }
 
-  /** Ask once for the judgement of a play that is over. */
+  /** Request the judgement of a finished episode, once. */
   async judge() {
     const { id, play, end } = this.state;
     const which = `${id} ${play}`;
@@ -178,7 +178,7 @@ class Play {
     }
   }
 
-  /** Ask who may play next. */
+  /** Request the seats and opponents for the next episode. */
   async offer() {
     const { run } = this.selection ?? this.now;
     const { id, environment } = this.state;
@@ -188,7 +188,7 @@ class Play {
       this.options = answer;
       if (this.state.end) this.draw(this.state);
     } catch {
-      // the next play is offered as this one was; the lists come with the end of the next
+      // without the lists, the next episode has the same seat and opponent
     }
   }
 
@@ -263,7 +263,7 @@ class Play {
     return this.state.legal[Number(key) - 1];
   }
 
-  /** The theme has changed: the picture is another one. */
+  /** Draw the picture again, because the theme has changed. */
   themed() {
     if (this.state) this.draw(this.state);
   }

@@ -97,10 +97,10 @@ function nextPlay(state, { options, chosen, next }) {
 }
 
 /**
- * Return the end of a play.
+ * Return the end of an episode.
  * @param {Object} state as the server gives it, with an end
- * @param {{board: Board, options: Object, chosen: Object, next: function}} wanted the picture, the
- *   choices of the next episode, the current choice, and the function that begins it
+ * @param {{board: Board, options: Object, chosen: Object, next: function}} options the picture,
+ *   the choices of the next episode, the current choice, and the function that begins it
  */
 export function showDown(state, options) {
   const { end } = state;

@@ -33,14 +33,14 @@ function form(box) {
  * @param {Element} box is filled
  * @param {Object} now the state of the address: run, environment, seat, against
  * @param {function} get asks the server
- * @param {function} begin takes what was chosen
+ * @param {function} begin takes the chosen values, by name
  */
 export async function choices(box, now, get, begin) {
   const { runs } = await get("/api/runs");
   const readableRuns = runs.filter(({ state }) => state !== "gone" && state !== "unreadable");
   const runRows = readableRuns.map(({ run, name }) => [run, `run ${name}`]);
   const rows = [...runRows, ["", "no run: bots only"]];
-  // an address with an environment and no run means none: empty values are not in addresses
+  // an address with an environment but without a run means "no run"
   const run = now.run ?? (now.environment || !runRows.length ? "" : runRows[0][0]);
   const draw = async (selection) => {
     const { run: selectedRun, environment } = selection;

@@ -3,7 +3,7 @@
 import { button, el, passage, plain, withKey, word } from "./dom.js";
 import { number } from "./format.js";
 
-const MAX_BUTTONS = 60; // legal actions that get a button
+const MAX_BUTTONS = 60; // largest number of legal actions that get a button
 
 /** The picture of the position, shown from memory. */
 export class Board {
@@ -67,7 +67,7 @@ function rulesOf(state, open) {
   );
 }
 
-/** Return the oracle's opinion of each action, by action. */
+/** Return the oracle's value and loss of each action, by action. */
 function opinions(hint) {
   const byAction = new Map();
   if (!hint?.actions) return byAction;
@@ -171,7 +171,7 @@ function transcript(state) {
  * Return the parts of the page.
  * @param {Object} state as the server gives it
  * @param {{board: Board, rules: boolean, typed: string, say: function, hint: function,
- *   toggle: function, anew: function}} options what is shown, and what a choice does
+ *   toggle: function, anew: function}} options what is shown, and functions for keys and buttons
  */
 export function table(state, options) {
   const parts = [heading(state, options)];

@@ -1,9 +1,9 @@
-/** The panel beside the seats: board, legal moves, the oracle's values, what was learned. */
+/** The panel beside the seats: board, legal actions, the oracle's values, and credit. */
 
 import { el, missing, passage, plain, word } from "./dom.js";
 import { number, probability, signed } from "./format.js";
 
-/** Return the bar of a share between 0 and 1, with its number. */
+/** Return the bar of a share between 0 and 1. */
 function bar(share, kind) {
   return el("span", {
     class: `bar ${kind}`,
@@ -18,8 +18,8 @@ function image({ address, said }) {
 /**
  * Return the picture of the board, or what the seat could see of it in words.
  * @param {Object} turn the turn that is looked at
- * @param {?Array} pictures the position before it, and at the end if it is the last, null where
- *   there is none; null in place of both: they are still being made
+ * @param {?Array} pictures of the position before the turn and, if it is the last turn, at the end;
+ *   null for a picture that does not exist; null instead of the array while they are drawn
  */
 export function board(turn, pictures) {
   if (!pictures) return el("p", { class: "board-coming dim" }, "drawing …");
@@ -126,7 +126,7 @@ const MEANINGS = {
   weights: "that sampled the reply: how often they had been updated",
 };
 
-/** Return what a turn was worth: return, reward, baseline, advantage. */
+/** Return the credit of a turn: return, reward, baseline, advantage. */
 export function credits(turn, seat) {
   const { credit, playout, score } = turn;
   const format = (value) => (value === null || value === undefined ? null : number(value, 3));

@@ -1,4 +1,4 @@
-/** Replays: the finder, or the play that the address names. */
+/** Replays: the finder, or the episode that the address names. */
 
 import { el } from "./dom.js";
 import { openEpisode } from "./episode.js";

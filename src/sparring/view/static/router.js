@@ -1,4 +1,4 @@
-/** What the page shows is in the query of its address, and nowhere else. */
+/** The state of the page: the query of its address says what the page shows. */
 
 const listeners = new Set();
 
@@ -22,8 +22,8 @@ function tell() {
 
 /**
  * Go to a state.
- * @param {Object} values the whole of it
- * @param {boolean} replace true: no new entry of the history
+ * @param {Object} values all values of the new state
+ * @param {boolean} replace whether to replace the current entry of the browser's history
  */
 export function go(values, replace = false) {
   const to = address(values);
@@ -38,7 +38,7 @@ export function change(values, replace = false) {
   go({ ...state(), ...values }, replace);
 }
 
-/** Call a function at each change of the state, those of back and forward too. */
+/** Call a function at each change of the state, also after Back and Forward. */
 export function follow(listener) {
   listeners.add(listener);
 }

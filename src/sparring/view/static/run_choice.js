@@ -10,7 +10,7 @@ export function noRuns() {
   return empty(sentence, "sparring train kuhn-tiny");
 }
 
-/** Make the choice; `update` asks for the runs and returns the number of the chosen one. */
+/** Make the choice; `update` requests the runs and returns the number of the chosen run. */
 export function runChoice(get) {
   const node = el("div", { class: "tools" });
   return {

@@ -6,8 +6,8 @@ import { better, meaning } from "./metric_names.js";
 import { address, change, state } from "./router.js";
 import { noRuns } from "./run_choice.js";
 
-const COLUMNS = 3; // figures shown where none are chosen
-// what a column sorts by; another one is a figure, by its newest value
+const COLUMNS = 3; // number of figures shown if none are chosen
+// values by which a column sorts; any other column is a figure and sorts by its newest value
 const SORTS = {
   run: (run) => run.name,
   state: (run) => run.state,
@@ -19,7 +19,7 @@ const SORTS = {
   health: (run) => run.events,
 };
 
-// what a title says of its column
+// explanations of columns, shown over their titles
 const TITLES = {
   rate: "episodes per second, median of the newest 20 steps",
   duration: "time of the steps and their evaluations, without pauses between starts",
@@ -27,7 +27,7 @@ const TITLES = {
   health: "warnings of health rules; 0 is best",
 };
 
-/** Return numbers of a comma list in the query. */
+/** Return the numbers of a comma-separated list in the query. */
 export function picked(text) {
   return (text ?? "")
     .split(",")
@@ -49,7 +49,7 @@ function columnsOf(runs, names) {
   return [...new Set(runs.flatMap((run) => run.key ?? []))].slice(0, COLUMNS);
 }
 
-/** Return runs in the order of a column, those without a value last. */
+/** Return runs in the order of a column; runs without a value come last. */
 function sorted(runs, { sort, order }) {
   if (!sort) return runs;
   const key = Object.hasOwn(SORTS, sort) ? SORTS[sort] : (run) => run.newest?.[sort]?.value;
@@ -80,7 +80,7 @@ function rateCell(run) {
   return el("td", { class: "number rate" }, rate, timeLeft);
 }
 
-/** Return a badge that counts what health rules said; a click shows the newest below the row. */
+/** Return a badge with the number of warnings; a click shows the newest one below the row. */
 function healthCell(run, { opened, toggle }) {
   const { events = 0, event, notes = [] } = run;
   if (!events && !notes.length) return el("td", {}, el("span", { class: "dim" }, "no events"));
@@ -98,7 +98,7 @@ function healthCell(run, { opened, toggle }) {
   return el("td", {}, badge);
 }
 
-/** Return what the badge stands for: a row below that of the run. */
+/** Return the row with a run's newest warning and its notes. */
 function healthRow(run, width) {
   const { event, events, notes = [] } = run;
   const curves = address({ view: "curves", runs: run.run, run: run.run });
@@ -111,7 +111,7 @@ function healthRow(run, width) {
   return el("tr", { class: "health-said" }, cell);
 }
 
-/** Return the link to the plays of a run: how many the index has, and whether more follow. */
+/** Return the link to a run's episodes, with the number of those that are indexed so far. */
 function playsCell(run) {
   const { rows = 0, indexing } = run.episodes ?? {};
   const plays = count(rows, "episode");

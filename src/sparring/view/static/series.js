@@ -15,7 +15,7 @@ export function merge(stored, answer) {
   return { cursor: answer.cursor, series, events: [...stored.events, ...(answer.events ?? [])] };
 }
 
-/** Make a store of points. `get` asks the server. */
+/** Make a store of points. `get` sends a request to the server. */
 export function store(get) {
   let storedKey = "";
   let runs = new Map();
@@ -30,7 +30,7 @@ export function store(get) {
   return {
     /**
      * Bring the points up to date.
-     * @param {number[]} wanted numbers of runs
+     * @param {number[]} numbers numbers of the runs
      * @param {string[]} names of figures
      * @param {string} x step, plays, tokens or seconds
      * @param {number[]|null} only runs whose records changed; null: all

@@ -60,7 +60,7 @@ function line(turn, roles) {
   );
 }
 
-/** Return two plays side by side, turn by turn; the first turn that differs is marked. */
+/** Return two episodes side by side; the first turn that differs is marked. */
 export function pair(left, right) {
   const roles = left.seats.map((seat) => seat.role);
   const length = Math.max(left.turns.length, right.turns.length);

@@ -7,7 +7,7 @@ import { board, credits, legalMoves } from "./position.js";
 import { timeline } from "./timeline.js";
 import { COLOURINGS, legend, numbers } from "./tokens.js";
 
-/** Return marks of faults, each a button that goes to its turn. */
+/** Return a button for each illegal reply, which goes to its turn, and other marks. */
 function faults(answer, choose) {
   const faultTurns = answer.turns.filter(
     (turn) => turn.event === "illegal" || turn.event === "unparsable",
@@ -143,7 +143,7 @@ function panel(answer, view) {
  * @param {Object} answer the episode, as the server gives it
  * @param {{turn: number, colouring: string, compared: number, pictures: ?Array, tools: Element,
  *   choose: function,
- *   colour: function, seat: function, compare: function}} view what is chosen, what a choice does
+ *   colour: function, seat: function, compare: function}} view values, and functions to set them
  */
 export function stage(answer, view) {
   if (!answer.turns.length) {

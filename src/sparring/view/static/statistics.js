@@ -13,9 +13,9 @@ export function t95(n) {
 }
 
 /**
- * Return an exponential moving average without the pull to its start.
- * @param {Array} values with null where there is none
- * @param {number} weight of what came before, 0 (nothing) to below 1
+ * Return an exponential moving average, corrected for its start at 0.
+ * @param {Array} values null if a value is missing
+ * @param {number} weight of the earlier values, from 0 to below 1
  */
 export function smooth(values, weight) {
   let sum = 0;
@@ -29,7 +29,7 @@ export function smooth(values, weight) {
 }
 
 /**
- * Return the mean and its 95 % t-interval over runs, where all of them have a value.
+ * Return the mean over runs and its 95 % t-interval, for each x at which all runs have a value.
  * @param {Array<{x: Array, y: Array}>} lines one for each seed
  */
 export function interval(lines) {

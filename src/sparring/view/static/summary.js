@@ -5,8 +5,8 @@ import { count, number, seconds } from "./format.js";
 import { beginsAtZero, better, meaning } from "./metric_names.js";
 import { address } from "./router.js";
 
-const MOST = 8; // figures of the table
-const BESIDE = /^(nash_conv|optimality_gap|return)\//; // shown if random or best play is known
+const MOST = 8; // largest number of figures in the table
+const BESIDE = /^(nash_conv|optimality_gap|return)\//; // shown beside random or best play
 
 function facts(run, { config }) {
   const models = Object.keys(config).filter((key) => /(^|\.)model\.name$/.test(key));

@@ -1,4 +1,4 @@
-// Runs before the page is painted: the chosen theme, so that nothing flashes.
+// Sets the chosen theme before the page is painted, so that the page does not flash.
 "use strict";
 {
   let stored = null;

@@ -1,12 +1,12 @@
 /**
- * The timeline: a row per seat, and a column per moment, which has the turns of one time; bars for
- * advantages, lines where a seat waits, an edge along the critical path.
+ * The timeline: a row per seat, and a column per moment with the turns of this moment. Bars show
+ * advantages, lines waiting seats, and an edge the critical path.
  */
 
 import { button, el, plain, svg, word } from "./dom.js";
 import { signed } from "./format.js";
 
-const HALF = 12; // height of half a bar, pixels
+const HALF = 12; // largest height of a bar above or below its axis, in pixels
 
 function tallest(turns, scale) {
   return (
@@ -73,7 +73,7 @@ function momentsOf(turns) {
   return [...byMoment.entries()].sort((one, other) => one[0] - other[0]).map((entry) => entry[1]);
 }
 
-/** Return the head of a column: the numbers of its turns, the first and the last of many. */
+/** Return the head of a column: the number of its turn, or the first and the last number. */
 function momentHead(momentTurns, current) {
   const first = momentTurns[0].index + 1;
   const last = momentTurns[momentTurns.length - 1].index + 1;
@@ -82,7 +82,7 @@ function momentHead(momentTurns, current) {
   return el("th", { scope: "col", class: isCurrent ? "now" : "" }, text);
 }
 
-/** Return the cells of a seat: its turns, and where it waits between two of them. */
+/** Return the cells of a seat: its turns, and a line in each moment in which it waits. */
 function seatCells(seat, moments, make) {
   const acts = moments.map((momentTurns) => momentTurns.filter((turn) => turn.seat === seat));
   const busyMoments = acts.flatMap((momentTurns, at) => (momentTurns.length ? [at] : []));

@@ -4,10 +4,10 @@ import { el, pieces, plain } from "./dom.js";
 import { number, probability, signed } from "./format.js";
 
 export const COLOURINGS = ["advantage", "probability", "entropy", "none"];
-const STEPS = [0.05, 1 / 3, 2 / 3]; // of the scale: where the three steps of a colour begin
-const UNLIKELY = [0.9, 0.5, 0.1]; // below these a token is one step less likely
+const STEPS = [0.05, 1 / 3, 2 / 3]; // shares of the scale where the steps of a colour begin
+const UNLIKELY = [0.9, 0.5, 0.1]; // below each of these probabilities the colour is one step darker
 
-/** Return the class of a value on a scale that goes both ways: "", "pos-1" .. "neg-3". */
+/** Return the CSS class of a value with a sign: "", "pos-1" to "pos-3", "neg-1" to "neg-3". */
 export function diverging(value, scale) {
   if (value === null || value === undefined || !scale) return "";
   const share = Math.abs(value) / scale;
@@ -74,9 +74,9 @@ function tokenSpan(token, { colouring, scale, decoded, tell }) {
   );
 }
 
-const PAGE = 2000; // tokens drawn at first
+const PAGE = 2000; // largest number of tokens that are drawn at first
 
-/** Return the tokens of a reply; past 2,000 they come on demand. */
+/** Return the tokens of a reply: the first 2,000, and a button that shows the others. */
 export function tokenRow(tokens, options) {
   const row = el(
     "div",
@@ -97,7 +97,7 @@ export function tokenRow(tokens, options) {
   return row;
 }
 
-/** Return what the colours mean. */
+/** Return the legend of the colours. */
 export function legend(colouring, scale) {
   const box = (kind, text) =>
     el("span", { class: "key" }, el("span", { class: `token ${kind}` }, "abc"), ` ${text}`);

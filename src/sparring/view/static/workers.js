@@ -66,7 +66,7 @@ export function open(root, { get, setKeys }) {
       steps.map(([x, times]) => ({ x, text: `${text}: ${times}`, level: "bad" })),
     );
     FIGURES.forEach(([key, title, yLabel], index) => {
-      if (!answer[key]?.some((value) => value !== null)) return; // no lag is recorded where it is 0
+      if (!answer[key]?.some((value) => value !== null)) return; // a lag of 0 is not recorded
       const box = el("div", { class: "chart" });
       charts.append(el("section", { class: "card" }, el("h2", {}, title), box));
       const line = { name: title, x: answer.step, y: answer[key], ...paint(index) };

@@ -269,7 +269,7 @@ def test_a_run_with_workers_shows_them(open_client, run_folder):
         [0.25],
         [1.0],
     )
-    assert workers["sentence"].startswith("2 workers played, 1 steps ahead")
+    assert workers["sentence"].startswith("2 workers played, with weights that were 1 steps old")
     assert workers["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
     assert workers["account"] == []
     plays = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}

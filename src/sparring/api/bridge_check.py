@@ -18,17 +18,7 @@ SECONDS = 30.0  # an environment is tried with fewer episodes after this time
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BridgeRow:
-    """What one environment of a library does.
-
-    Args:
-        name: its id.
-        begins: whether an episode begins.
-        has_seeds: whether equal seeds gave equal episodes.
-        has_copies: whether copies of running episodes went on in the same way.
-        conforms: whether nothing broke the contract of environments (``check_environment``).
-        turns_per_second: replies per second of random play, with the library's own time.
-        problem: the first problem; "" if there is none.
-    """
+    """What one environment of a library does; speed is that of random play."""
 
     name: str
     begins: bool = False

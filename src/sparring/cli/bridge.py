@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False, help="Try the environments of other libr
 
 
 @app.callback()
-def options() -> None:
+def bridge() -> None:
     """Try the environments of other libraries."""
 
 

@@ -1,7 +1,6 @@
 """Games of TextArena: free text, judged by the game itself.
 
-TextArena has no list of legal actions. ``GAMES`` says for each game how a reply looks: the actions
-that are always possible, the list that the game's text states, or a form that random replies have.
+TextArena has no list of legal actions. textarena.yaml says for each game how a reply looks.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+import yaml
 from pydantic import Field
 
 from sparring.core.errors import ConfigError, GameError
@@ -41,32 +42,36 @@ class BriefWording(NamedTuple):
 
     Args:
         pattern: regular expression of the words in a game's messages.
-        words: all these words.
+        words: all these words, and those of actions.
         only_board: whether to read only the last board, and not all new messages.
+        actions: returns the legal actions from the last board; None: its text states them.
     """
 
     pattern: str
     words: str
     only_board: bool = True
+    actions: Callable[[str], tuple[str, ...]] | None = None
 
 
 class TextArenaGame(NamedTuple):
-    """What TextArena does not say about a game.
+    """What TextArena does not say about a game; see textarena.yaml."""
 
-    Args:
-        replies: STATED; a tuple of actions that are always possible; or a form of replies, in which
-            <1-9> and <a-c,x> are drawn, and | separates alternatives.
-        seats: number of seats.
-        brief: wording for the tiny model; None: there is none.
-        actions: returns the legal actions from the text of the last board.
-        zero_sum: whether payoffs are 1, -1 and 0 and sum to 0.
-    """
+    replies: str | list[str]
+    seats: int
+    zero_sum: bool
 
-    replies: str | tuple[str, ...]
-    seats: int = 2
-    brief: BriefWording | None = None
-    actions: Callable[[str], tuple[str, ...]] | None = None
-    zero_sum: bool = False
+
+@cache
+def known_games() -> Mapping[str, TextArenaGame]:
+    """Return the games of textarena.yaml by name."""
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    table: Any = yaml.safe_load(text)
+    zero_sum = table.pop("zero_sum")
+    return {
+        name: TextArenaGame(replies, seats, name in zero_sum)
+        for seats, games in table.items()
+        for name, replies in games.items()
+    }
 
 
 def _free_columns(board: str) -> tuple[str, ...]:
@@ -80,104 +85,16 @@ def _nim_moves(board: str) -> tuple[str, ...]:
     return tuple(f"[{pile} {n}]" for pile, size in enumerate(piles) for n in range(1, size + 1))
 
 
-_MOVES = ("[up]", "[down]", "[left]", "[right]")
-
-GAMES: Mapping[str, TextArenaGame] = {
-    "2048": TextArenaGame(("[Up]", "[Down]", "[Left]", "[Right]"), 1),
-    "Bandit": TextArenaGame("[<red,blue,green,yellow,purple>]", 1),
-    "Blackjack": TextArenaGame(("[Hit]", "[Stand]"), 1),
-    "Countdown": TextArenaGame("[<0-5> <0-5> <+,-,*,/>]", 1),
-    "Crosswords": TextArenaGame("[<0-9> <0-9> <a-z>]", 1),
-    "Cryptarithm": TextArenaGame("[<A-Z> <0-9>]", 1),
-    "FifteenPuzzle": TextArenaGame(STATED, 1),
-    "FrozenLake": TextArenaGame(STATED, 1),
-    "GuessTheNumber": TextArenaGame("[<1-20>]", 1),
-    "LightsOut": TextArenaGame("[<0-4> <0-4>]", 1),
-    "LogicPuzzle": TextArenaGame("[<morning,afternoon,evening> <park,work,home> <X,O>]", 1),
-    "Mastermind": TextArenaGame("[<1-6> <1-6> <1-6> <1-6>]", 1),
-    "Minesweeper": TextArenaGame("[<0-7> <0-7>]", 1),
-    "PegJump": TextArenaGame("[<1-15> <1-15>]", 1),
-    "RushHour": TextArenaGame("[<X,A-I><+,->]", 1),
-    "Secretary": TextArenaGame(("[accept]", "[continue]"), 1),
-    "Set": TextArenaGame("[<1-12> <1-12> <1-12>]", 1),
-    "Slitherlink": TextArenaGame("[<h,v> <0-4> <0-4>]", 1),
-    "Sokoban": TextArenaGame(_MOVES, 1),
-    "Sudoku": TextArenaGame("[<1-9> <1-9> <1-9>]", 1),
-    "ThreeCardMonte": TextArenaGame(("[0]", "[1]", "[2]"), 1),
-    "TowerOfHanoi": TextArenaGame("[<A-C> <A-C>]", 1),
-    "Alquerque": TextArenaGame("[<a-e><1-5> <a-e><1-5>]"),
-    "Battleship": TextArenaGame("[<a-e><0-4>]"),
-    "Breakthrough": TextArenaGame("[<a-h><1-8><a-h><1-8>]"),
-    "Briscola": TextArenaGame("[play <1-3>]"),
-    "Chopsticks": TextArenaGame("[attack <0,1> <0,1>]|[split <0-4> <0-4>]"),
-    "ColonelBlotto": TextArenaGame("[A4 B8 C8]|[A7 B7 C6]|[A10 B5 C5]|[A2 B9 C9]|[A20 B0 C0]"),
-    "ConnectFour": TextArenaGame(
-        STATED,
-        brief=BriefWording(r"(?<!\S)[.XO](?!\S)", ". X O"),
-        actions=_free_columns,
-        zero_sum=True,
+BRIEF = {
+    "ConnectFour": BriefWording(
+        r"(?<!\S)[.XO](?!\S)", ". X O col 0 1 2 3 4 5 6", actions=_free_columns
     ),
-    "Crusade": TextArenaGame(STATED),
-    "GameOfPureStrategy": TextArenaGame(STATED),
-    "GermanWhist": TextArenaGame("[play <1-13>]"),
-    "Golf": TextArenaGame("[draw]|[take]|[swap <1,2> <1-3>]|[discard]|[peek <1,2> <1-3>]"),
-    "HighSociety": TextArenaGame(STATED),
-    "IndianPoker": TextArenaGame("[check]|[bet <1-9>]|[call]|[fold]"),
-    "IteratedMatchingPennies": TextArenaGame(("[heads]", "[tails]"), zero_sum=True),
-    "IteratedPrisonersDilemma": TextArenaGame("[Cooperate]|[Defect]"),
-    "IteratedRockPaperScissors": TextArenaGame(("[rock]", "[paper]", "[scissors]"), zero_sum=True),
-    "IteratedTwoThirdsAverage": TextArenaGame("[<0-100>]"),
-    "IteratedUltimatumGame": TextArenaGame("[Offer: $<0-50>]|[Accept]|[Reject]"),
-    "KuhnPoker": TextArenaGame(
-        STATED,
-        brief=BriefWording(
-            r"(?<=card is: ')[JQK]|(?<=\[)\w+(?=\])", "J Q K check bet call fold", only_board=False
-        ),
-        zero_sum=True,
+    "KuhnPoker": BriefWording(
+        r"(?<=card is: ')[JQK]|(?<=\[)\w+(?=\])", "J Q K check bet call fold", only_board=False
     ),
-    "LinesOfAction": TextArenaGame("[<a-h><1-8><a-h><1-8>]"),
-    "MemoryGame": TextArenaGame("[<0-3> <0-3> <0-3> <0-3>]"),
-    "Nim": TextArenaGame(
-        STATED,
-        brief=BriefWording(r"(?<=: )\d+", " ".join(map(str, range(20)))),
-        actions=_nim_moves,
-        zero_sum=True,
-    ),
-    "Othello": TextArenaGame(STATED),
-    "PigDice": TextArenaGame(("[roll]", "[hold]")),
-    "QuantumTicTacToe": TextArenaGame("[<0-8>,<0-8>]"),
-    "SimpleBlindAuction": TextArenaGame("[Bid on Item <0-4>: <50-300>]"),
-    "SimpleNegotiation": TextArenaGame("[Accept]|[Deny]|[Offer: <1-3> Wheat -> <1-3> Wood]"),
-    "SimpleTak": TextArenaGame(STATED, zero_sum=True),
-    "Snake": TextArenaGame(_MOVES),
-    "SpiteAndMalice": TextArenaGame(STATED),
-    "Stratego": TextArenaGame(STATED),
-    "Surround": TextArenaGame(_MOVES),
-    "Tak": TextArenaGame("[place () {(<0-3>,<0-3>): [F]}]"),
-    "TicTacToe": TextArenaGame(
-        STATED, brief=BriefWording(r"\b[0-8OX]\b", "0 1 2 3 4 5 6 7 8 O X"), zero_sum=True
-    ),
-    "TruthAndDeception": TextArenaGame("I am sure of it. [Fact <1,2>]"),
-    "TwoDollar": TextArenaGame("Fair. [Propose] $<0,1>.<1-9>0|Fine. [Accept]|No. [Reject]"),
-    "UltimateTicTacToe": TextArenaGame("[<0-8> <0-8>]"),
-    "WildTicTacToe": TextArenaGame(STATED, zero_sum=True),
-    "NewRecruit": TextArenaGame(
-        "Good. [Propose] <A-E><A-E><A-E><A-E><A-E><A-E><A-E><A-E>|[Accept]"
-    ),
-    "LiarsDice": TextArenaGame("[Bid: <1-5>, <1-6>]|[Call]"),
-    "Poker": TextArenaGame("[Check]|[Call]|[Fold]|[Bet <20-99>]|[Raise <20-99>]"),
-    "PublicGoodsGame": TextArenaGame("{Let us share.} [<0-20>]"),
-    "MarketEntryGame": TextArenaGame("{Good luck.} [<E,S>]"),
-    "SantoriniBaseFixed": TextArenaGame(STATED),
-    "ThreePlayerTicTacToe": TextArenaGame(STATED, 3),
-    "ThreePlayerGOPS": TextArenaGame(STATED, 3),
-    "ThreePlayerIPD": TextArenaGame("[<0-2> cooperate] [<0-2> defect]", 3),
-    "CharacterConclave": TextArenaGame("A short message to all of you. [<0-2>]", 3),
-    "Taboo": TextArenaGame("It is a thing. [<thing,house,cell>]", 4),
-    "SettlersOfCatan": TextArenaGame("[<0-9>]|[done]|[deny]", 4),
-    "SecretMafia": TextArenaGame("I trust you. [<0-5>]", 6),
+    "Nim": BriefWording(r"(?<=: )\d+", " ".join(map(str, range(20))), actions=_nim_moves),
+    "TicTacToe": BriefWording(r"\b[0-8OX]\b", "0 1 2 3 4 5 6 7 8 O X"),
 }
-
 JUDGED = ("Debate", "GuessWho", "ScenarioPlanning", "TwentyQuestions")  # by an online model
 WITH_WORD_LISTS = (  # of nltk, which downloads them
     *("Codenames", "DontSayIt", "Hangman", "LetterAuction", "SpellingBee", "WordChains"),
@@ -212,7 +129,7 @@ def _choices(field: str) -> tuple[str, ...]:
 
 
 def random_text(form: str, stream: Stream) -> str:
-    """Return a random reply of a form; see ``TextArenaGame.replies``."""
+    """Return a random reply of a form; see textarena.yaml."""
     alternatives = form.split("|")
     text = alternatives[stream.integer(0, len(alternatives))]
     draws = stream.child("fields")
@@ -236,7 +153,7 @@ class TextArena(BridgeEnvironment):
     ``illegal`` decides about others. Elsewhere any text is a reply, and the game decides: it asks
     again once, and then the seat loses. The figure ``invalid_replies`` counts these replies.
     When to use: to train and measure in the games that other work on language models uses.
-    Pitfalls: rewards come at the end. Games without an entry in ``GAMES`` cannot draw random
+    Pitfalls: rewards come at the end. Games without an entry in textarena.yaml cannot draw random
     replies: no warm-up and no random player. A game's exception counts as an invalid reply in games
     for one and two players, and else drops the episode.
     Reference: TextArena (arXiv 2504.11442), version 0.7.4.
@@ -268,17 +185,15 @@ class TextArena(BridgeEnvironment):
         )
         family = self.game_id.partition("-v")[0]
         _refuse_network(family)
-        self.entry = GAMES.get(family)
+        self.entry, self.brief_wording = known_games().get(family), BRIEF.get(family)
         self.make: Callable[[], Any] = lambda: library.make(f"{self.game_id}-raw")
         self.num_seats = self.seats or (self.entry.seats if self.entry else 2)
         self.max_turns = self.turns or MAX_TURNS
         self.brief = self.style == "brief"
-        if self.brief and (self.entry is None or self.entry.brief is None):
-            games = sorted(name for name, entry in GAMES.items() if entry.brief)
+        if self.brief and self.brief_wording is None:
             raise ConfigError(
                 f"environments textarena: {self.game_id!r} has no brief wording, which the tiny "
-                f"model needs; write style=full and a language model, or one of "
-                f"{', '.join(games)}."
+                f"model needs; write style=full and a language model, or one of {', '.join(BRIEF)}."
             )
         self.roles = tuple(f"player_{seat}" for seat in range(self.num_seats))
         self._try_once()
@@ -300,11 +215,9 @@ class TextArena(BridgeEnvironment):
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of prompts and replies in brief style."""
-        assert self.entry is not None and self.entry.brief is not None
-        words = {*self.entry.brief.words.split(), *(f"seat{n}" for n in range(self.num_seats))}
-        actions = self.entry.replies if isinstance(self.entry.replies, tuple) else ()
-        words |= {word for action in actions for word in _words(action).split()} | {"col"}
-        return tuple(sorted(words | set(map(str, range(10)))))
+        assert self.brief_wording is not None
+        seats = {f"seat{number}" for number in range(self.num_seats)}
+        return tuple(sorted({*self.brief_wording.words.split(), *seats}))
 
     def reset(self, stream: Stream) -> TextArenaPlay:
         """Return a new play."""
@@ -370,14 +283,13 @@ class TextArenaPlay(BridgePlay):
     def observe(self, seat: int) -> Observation:
         """Return the messages that are new to a seat."""
         key = self.key(seat)
-        entry = self.rules.entry
-        if self.rules.brief and entry is not None and entry.brief is not None:
-            brief = entry.brief
+        brief = self.rules.brief_wording
+        if self.rules.brief and brief is not None:
             kinds = [(BOARD, self._board[seat])] if brief.only_board else self._new[seat]
             text = " ".join(text for kind, text in kinds if kind != PROMPT)
             text = _LIST.sub("", text) if brief.only_board else text
             prompt = " ".join([f"seat{seat}", *re.findall(brief.pattern, text)])
-            return Observation(prompt=prompt, key=key, view=prompt)
+            return Observation(prompt=prompt, key=key, view=prompt if brief.only_board else "")
         prompt = "\n".join(text for _, text in self._new[seat])
         board = self._board[seat]
         view = f"{self._rules_text[seat]}\n{board}" if board else ""
@@ -385,15 +297,15 @@ class TextArenaPlay(BridgePlay):
 
     def _actions(self, seat: int) -> dict[str, str]:
         """Return the game's text of each legal action, by its word or text for the seat."""
-        entry, board = self.rules.entry, self._board[seat]
+        entry, brief = self.rules.entry, self.rules.brief_wording
         if entry is None:
             return {}
-        if isinstance(entry.replies, tuple):
-            actions = entry.replies
-        elif entry.actions is not None:
-            actions = entry.actions(board)
+        if brief is not None and brief.actions is not None:
+            actions = brief.actions(self._board[seat])
+        elif entry.replies == STATED:
+            actions = stated_actions(self._board[seat])
         else:
-            actions = stated_actions(board) if entry.replies == STATED else ()
+            actions = () if isinstance(entry.replies, str) else tuple(entry.replies)
         return {_words(action) if self.rules.brief else action: action for action in actions}
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
@@ -407,7 +319,7 @@ class TextArenaPlay(BridgePlay):
             raise GameError(
                 f"{self.rules.game_id}: TextArena lists no legal actions, and Sparring knows no "
                 "form of replies of this game. Write warmup.updates=0 and use no random player, or "
-                "add the game to GAMES in environments/bridges/textarena.py."
+                "add the game to environments/bridges/textarena.yaml."
             )
         form = entry.replies if isinstance(entry.replies, str) else "|".join(entry.replies)
         return random_text("[skip]" if form == STATED else form, stream)

@@ -28,7 +28,7 @@ def sliding_window(
 
     so its length is bounded. Training on T turns reads about
 
-        T * w exchanges (``full``: T)
+        T * w exchanges (full: T)
 
     as each exchange is a part of w prompts.
     Pitfalls: the seat forgets older exchanges, with its messages and hidden cards in them. A

@@ -173,6 +173,7 @@ def environments_page() -> str:
         "and a sample episode; `sparring explain NAME` prints the same. *Solver* names the oracle that uses the environment's own solver.",
         "",
         "You can also use any other sequential game of OpenSpiel by its name, with generic wording. In simultaneous games of OpenSpiel the seats act in turn.",
+        "[Bridges](bridges.md) play the environments of TextArena, PettingZoo, Gymnasium and reasoning-gym, and files of prompts.",
         "Your own environment consists of two classes: see [your own environment](your-environment.md). Every environment has a picture: [here are some](your-environment.md#the-picture-of-an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"

@@ -22,11 +22,15 @@ FUNCTIONS = """
 import asyncio
 
 SLOT = "reward_functions"
-PLUGINS = ("long", "slow", "broken", "wrong_length", "nothing", "number", "text", "nan", "ids", "levels", "seen")
+PLUGINS = ("long", "slow", "fails_later", "broken", "wrong_length", "nothing", "number", "text", "nan", "ids", "levels", "seen")
 calls = []
 
 def long(prompts, completions, **columns):
     return [float(len(text)) for text in completions]
+
+async def fails_later(completions, **columns):
+    await asyncio.sleep(0)
+    raise ValueError("later")
 
 async def slow(completions, answer, **columns):
     await asyncio.sleep(0)
@@ -154,6 +158,18 @@ def test_functions_may_be_async_return_none_or_a_text_with_a_number(rows_file):
     assert play.returns == (0.25,) and math.isnan(play.figures()["nothing"][0])
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+def test_an_async_function_also_runs_inside_an_event_loop_and_its_error_is_named(rows_file):
+    play = play_of(dataset(rows_file, rewards=["my_rewards.slow"]), "What is 5 + 5?")
+
+    async def notebook():
+        play.step({0: "10"})
+
+    asyncio.run(notebook())
+    assert play.returns == (1.0,)
+    with pytest.raises(GameError, match="ValueError: later"):
+        reward(dataset(rows_file, rewards=["my_rewards.fails_later"]), "x")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -235,7 +236,6 @@ class Dataset(BridgeEnvironment):
                 "rewards; write one weight for each reward function, and at least one."
             )
         self.set_payoffs(self.payoffs or (0.0, math.fsum(self.reward_weights)))
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.rows = self._part_of(read_rows(Path(self.data)))
 
     def _part_of(self, rows: Sequence[Any]) -> list[DatasetRow]:
@@ -266,10 +266,7 @@ class Dataset(BridgeEnvironment):
     def call(self, index: int, prompt: Any, completion: Any, columns: Mapping[str, Any]) -> Any:
         """Return what reward function ``index`` returns for one completion."""
         result = self.functions[index](prompts=[prompt], completions=[completion], **columns)
-        if not inspect.isawaitable(result):
-            return result
-        self._loop = self._loop or asyncio.new_event_loop()
-        return self._loop.run_until_complete(result)
+        return _wait_for(result) if inspect.isawaitable(result) else result
 
     def start_of(self, play: Any) -> str:
         """Return the identity of a row: its prompt."""
@@ -288,6 +285,29 @@ class Dataset(BridgeEnvironment):
     def reset(self, stream: Stream) -> DatasetPlay:
         """Return a new play."""
         return DatasetPlay(self, stream.child("start").integer(0, len(self.rows)))
+
+
+def _wait_for(awaitable: Awaitable[Any]) -> Any:
+    """Return the result of an async function, in a thread if this one runs an event loop."""
+    results: list[Any] = []
+
+    async def wait() -> None:
+        try:
+            results.append(await awaitable)
+        except Exception as error:
+            results.append(error)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(wait())
+    else:  # as in a notebook
+        thread = threading.Thread(target=lambda: asyncio.run(wait()), daemon=True)
+        thread.start()
+        thread.join()
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return results[0]
 
 
 def _identity(row: DatasetRow) -> str:

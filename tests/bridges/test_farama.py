@@ -221,3 +221,71 @@ def test_rewards_of_all_agents_are_summed_over_all_steps():
 def test_the_options_of_both_bridges_have_plain_defaults():
     for name in ("pettingzoo", "gymnasium"):
         assert all("factory" not in repr(option.default) for option in load("environments", name).options.values())
+
+
+def test_a_board_of_go_shows_each_seat_its_own_stones_as_x():
+    play = begin("pettingzoo", "classic/go-v5", arguments={"board_size": 5})
+    for turns, reply in enumerate(("a1", "b1", "c3", "d4", "e5", "a3")):
+        (seat,) = play.due()
+        assert seat == turns % 2
+        play.step({seat: reply})
+    assert play.views[0].replace("\n", " ").split()[:2] == ["X", "O"]
+
+
+COUNTER = """
+import threading
+
+import gymnasium
+from gymnasium.utils import EzPickle
+
+SLOT = "gymnasium"
+
+
+class Counter(gymnasium.Env, EzPickle):
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        EzPickle.__init__(self)
+        self.lock, self.total = threading.Lock(), 0
+
+    def reset(self, *, seed=None, options=None):
+        self.total = 0
+        return self.total, {}
+
+    def step(self, action):
+        self.total += 1 + action
+        return self.total, float(self.total), self.total > 8, False, {}
+
+
+def counter():
+    return Counter()
+"""
+
+
+def test_a_copy_of_an_own_environment_is_a_replay(tmp_path, monkeypatch):
+    (tmp_path / "counter.py").write_text(COUNTER, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    play = begin("gymnasium", "counter.counter")
+    play.step({0: "1"})
+    play.step({0: "0"})
+    twin = play.clone()
+    for one_play in (play, twin):
+        one_play.step({0: "0"})
+    assert twin.views == play.views == {0: "observation 4"} and twin.returns == play.returns == (9.0,)
+
+
+@pytest.mark.parametrize(
+    ("library", "options"),
+    [
+        ("pettingzoo", {"game": "classic/rps-v2", "arguments": {"max_cycles": 50}}),
+        ("gymnasium", {"game": "Blackjack-v1", "arguments": {"natural": True}}),
+    ],
+)
+def test_arguments_make_the_bounds_of_payoffs_unknown(library, options):
+    assert make_game(library, options=options).min_utility == -np.inf
+
+
+@pytest.mark.parametrize("actions", [("rock", "paper"), ("rock", "rock", "paper")])
+def test_each_action_needs_a_word_of_its_own(actions):
+    with pytest.raises(ConfigError, match="has 3 actions"):
+        make_game("pettingzoo", options={"game": "classic/rps-v2", "actions": actions})

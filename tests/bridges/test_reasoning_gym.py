@@ -4,7 +4,7 @@ import reasoning_gym as library
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.bridges.reasoning_gym import reasoning_gym
+from sparring.environments.bridges.reasoning_gym import WITH_FORMULAS, WITH_LITERALS, is_unsafe, reasoning_gym
 from sparring.environments.catalogue import make_game
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.testing import check_environment
@@ -84,3 +84,55 @@ def test_a_score_that_is_no_number_fails_the_episode(monkeypatch):
 def test_unknown_sets_and_wrong_settings_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         make_game("reasoning_gym", options=options)
+
+
+@pytest.mark.parametrize("name", [*WITH_LITERALS, *WITH_FORMULAS])
+def test_no_reply_is_run_as_code(name, tmp_path):
+    target = tmp_path / "written"
+    for text in (
+        f"__import__('os').system('touch {target}')",
+        f"open('{target}', 'w')",
+        f"[].__class__, open('{target}', 'w')",
+    ):
+        play = begin(name, problems=3)
+        play.step({0: play.read(0, text)})
+        assert play.returns == (0.0,) and play.figures() == {"scoring_errors": (1.0,)} and not target.exists()
+
+
+@pytest.mark.parametrize("name", [*WITH_LITERALS, *WITH_FORMULAS])
+def test_the_right_answers_of_these_sets_are_scored(name):
+    game = make_game("reasoning_gym", options={"game": name, "problems": 30})
+    for number in range(30):
+        answer = str(game.start(number)["answer"])
+        assert not is_unsafe(name, answer), answer
+        assert game.questions.score_answer(answer=answer, entry=game.start(number)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["9**9**9", "9**999", "(2**9)**9 + (3**9)**9", "exit()", "a.b", "lambda: 1", "x_1", "'a'", "9!", "1;2"]
+)
+def test_calls_and_large_powers_are_unsafe(text):
+    assert is_unsafe("countdown", text) and not is_unsafe("leg_counting", text)
+
+
+@pytest.mark.parametrize("text", ["(1 + 2)*3/4", "x**2 + 3*x**10", "sin(x)*exp(-x) + C", "log(x + 1)", "2*x*(x - 1)"])
+def test_formulas_are_safe(text):
+    assert not is_unsafe("simple_integration", text)
+
+
+def test_a_set_reads_no_file_of_the_machine():
+    with pytest.raises(ConfigError, match="data_file='/etc/hostname' is a path"):
+        begin("spell_backward", arguments={"data_file": "/etc/hostname"})
+
+
+def test_a_question_that_cannot_be_made_fails_its_episode(monkeypatch):
+    game = make_game("reasoning_gym", options={"game": "leg_counting", "problems": 10})
+
+    class Broken:
+        def __getitem__(self, number):
+            raise ArithmeticError("no such question")
+
+    game.questions = Broken()
+    game._start.cache_clear()
+    with pytest.raises(GameError, match="ArithmeticError: no such question"):
+        game.reset(Stream.from_seed(0))

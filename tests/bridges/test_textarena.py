@@ -192,3 +192,18 @@ def test_the_check_of_a_bridge_reports_what_fails():
     rows = [row for _, _, row in check_bridge("textarena", ["TicTacToe-v0", "Chess-v0"], plays=1)]
     assert [row.conforms for row in rows] == [True, False] and rows[0].has_seeds and rows[0].has_copies
     assert rows[0].turns_per_second > 0 and "SyntaxError" in rows[1].problem and not rows[1].begins
+
+
+def test_a_game_that_would_ask_for_ever_ends_after_the_second_invalid_reply():
+    play = begin("Poker-v0")
+    for _ in range(2):
+        seat = play.due()[0]
+        play.step({seat: "zzz"})
+        if play.done:
+            break
+    assert play.done and play.returns == tuple(-1.0 * (number == seat) for number in range(2))
+
+
+def test_keys_know_the_seats_own_replies():
+    first, other = (play_on(begin("GuessTheNumber-v0"), reply) for reply in ("[3]", "[2]"))
+    assert first.observe(0).prompt == other.observe(0).prompt and first.observe(0).key != other.observe(0).key

@@ -1,5 +1,6 @@
 """The base of bridges, with a library that is written here."""
 
+import asyncio
 import random
 import sys
 import time
@@ -32,6 +33,13 @@ class Dice:
             raise ValueError("the dice fell\noff the table")
         if reply == "exit":
             sys.exit(1)
+        if reply == "cancel":
+            raise asyncio.CancelledError
+        if reply == "swallow":
+            try:
+                time.sleep(30)
+            except Exception:
+                return 1
         if reply == "hang":
             while True:
                 time.sleep(0.01)
@@ -129,8 +137,9 @@ def test_an_exception_of_the_library_names_the_environment_and_the_place():
         match=r"dice: step of 'Dice-v0' failed in test_bridge_base.py, line \d+: ValueError: the dice fell off",
     ):
         play.step({0: "crash"})
-    with pytest.raises(LibraryError, match="SystemExit"):
-        play.step({0: "exit"})
+    for reply, error in (("exit", "SystemExit"), ("cancel", "CancelledError")):
+        with pytest.raises(LibraryError, match=error):
+            play.step({0: reply})
 
 
 def test_a_bridge_may_count_an_exception_as_a_reply_of_the_game():
@@ -145,6 +154,12 @@ def test_a_call_that_hangs_is_interrupted():
     play = rules(call_seconds=0.3).reset(Stream.from_seed(0))
     with CallWatch(60), pytest.raises(HungError, match=r"step of Dice-v0, has not returned for 0\.3 seconds"):
         play.step({0: "hang"})
+
+
+def test_a_library_that_catches_the_end_of_its_time_does_not_go_on():
+    play = rules(call_seconds=0.3).reset(Stream.from_seed(0))
+    with CallWatch(60), pytest.raises(HungError, match="caught the end of its time"):
+        play.step({0: "swallow"})
 
 
 def test_what_a_library_prints_is_hidden(capsys):

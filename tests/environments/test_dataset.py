@@ -2,6 +2,7 @@ import asyncio
 import json
 import logging
 import math
+import os
 import random
 
 import pyarrow
@@ -22,8 +23,19 @@ FUNCTIONS = """
 import asyncio
 
 SLOT = "reward_functions"
-PLUGINS = ("long", "slow", "fails_later", "broken", "wrong_length", "nothing", "number", "text", "nan", "ids", "levels", "seen")
+PLUGINS = ("changes", "once", "long", "slow", "fails_later", "broken", "wrong_length", "nothing", "number", "text", "nan", "ids", "levels", "seen")
 calls = []
+
+def changes(prompts, completions, answer, **columns):
+    answer[0] += "!"
+    prompts[0] += "!"
+    return [float(len(answer[0]))]
+
+def once(completions, **columns):
+    calls.append(completions)
+    if len(calls) > 1:
+        raise ConnectionError("server busy")
+    return [0.5]
 
 def long(prompts, completions, **columns):
     return [float(len(text)) for text in completions]
@@ -330,3 +342,88 @@ def test_a_random_reply_is_the_answer_of_a_row_and_is_refused_without_one(tmp_pa
     play = play_of(dataset(written(tmp_path, [{"prompt": "?"}]), held_out=0, rewards=["my_rewards.long"]))
     with pytest.raises(GameError, match="no column 'answer'"):
         play.sample(0, Stream.from_seed(1))
+
+
+def test_a_function_cannot_change_a_row_and_a_replay_does_not_call_it_again(tmp_path):
+    import my_rewards
+
+    my_rewards.calls.clear()
+    game = dataset(
+        written(tmp_path, [{"prompt": "?", "answer": "ab"}]),
+        held_out=0,
+        rewards=["my_rewards.changes", "my_rewards.once"],
+    )
+    assert [reward(game, "x") for _ in range(3)] == [3.5, 3.5, 3.5]
+    assert game.rows[0].columns == {"prompt": "?", "answer": "ab"} and len(my_rewards.calls) == 1
+    with pytest.raises(GameError, match="server busy"):
+        reward(game, "y")
+
+
+def test_functions_of_equal_names_keep_their_figures_apart(rows_file, tmp_path):
+    (tmp_path / "more_rewards.py").write_text(FUNCTIONS, encoding="utf-8")
+    game = dataset(rows_file, rewards=["my_rewards.long", "more_rewards.long"])
+    play = play_of(game)
+    play.step({0: "abc"})
+    assert play.figures() == {"my_rewards.long": (3.0,), "more_rewards.long": (3.0,)}
+
+
+@pytest.mark.parametrize(
+    ("options", "bounds"),
+    [
+        ({}, (0.0, 1.0)),
+        ({"rewards": ["exact", "contains"], "weights": [2, -1]}, (-1.0, 2.0)),
+        ({"rewards": ["my_rewards.long"]}, (-math.inf, math.inf)),
+        ({"rewards": ["my_rewards.long"], "payoffs": [0, 9]}, (0.0, 9.0)),
+    ],
+)
+def test_bounds_of_payoffs_are_those_of_the_weights_or_unknown(rows_file, options, bounds):
+    game = dataset(rows_file, **options)
+    assert (game.min_utility, game.max_utility) == bounds
+    assert game.illegal.rule == ("retry" if bounds[0] == -math.inf else "forfeit")
+
+
+def test_payoffs_must_rise(rows_file):
+    with pytest.raises(ConfigError, match="must rise"):
+        dataset(rows_file, payoffs=[1, 0])
+
+
+@pytest.mark.parametrize(
+    ("row", "rewards"),
+    [
+        ({"prompt": "?"}, ["exact"]),
+        ({"prompt": "?", "answer": None}, ["exact"]),
+        ({"prompt": "?", "answer": " "}, ["contains"]),
+        ({"prompt": "?", "answer": ["a"]}, ["exact"]),
+        ({"prompt": "?", "answer": "five"}, ["number"]),
+    ],
+)
+def test_an_answer_that_a_built_in_function_cannot_use_is_refused(tmp_path, row, rewards):
+    with pytest.raises(ConfigError, match=r"row 2 has answer=.* cannot compare with"):
+        dataset(written(tmp_path, [ROWS[0], row]), held_out=0, rewards=rewards)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply", "value"), [("1e-05", "0.00001", 1.0), (".5", "5", 0.0), (".5", "0.5", 1.0)]
+)
+def test_numbers_may_have_exponents_and_leading_points(tmp_path, answer, reply, value):
+    assert (
+        reward(dataset(written(tmp_path, [{"prompt": "?", "answer": answer}]), held_out=0, rewards=["number"]), reply)
+        == value
+    )
+
+
+def test_unusual_files_are_read_or_refused(tmp_path):
+    (tmp_path / "line.jsonl").write_text('{"prompt": "a\u2028b", "answer": "1"}\n', encoding="utf-8")
+    assert dataset(tmp_path / "line.jsonl", held_out=0).rows[0].prompt == "a\u2028b"
+    (tmp_path / "mark.csv").write_text("\ufeffprompt,answer\nq,1\n", encoding="utf-8")
+    assert dataset(tmp_path / "mark.csv", held_out=0).rows[0].prompt == "q"
+    (tmp_path / "long.csv").write_text(f"prompt,answer\n{'q' * 200_000},1\n", encoding="utf-8")
+    assert len(dataset(tmp_path / "long.csv", held_out=0).rows[0].prompt) == 200_000
+    (tmp_path / "wide.csv").write_text("prompt,answer\nq,1,2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="row 1 is"):
+        dataset(tmp_path / "wide.csv", held_out=0)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ConfigError, match="does not exist"):
+        dataset(tmp_path / "pipe.jsonl")
+    with pytest.raises(ConfigError, match="a part of the type None"):
+        dataset(written(tmp_path, [{"prompt": [{"role": "user", "content": ["hi"]}], "answer": "1"}]))

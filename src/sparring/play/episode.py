@@ -395,7 +395,24 @@ class CheckedPlay:
                 f"observe({seat}) returned {quoted(observation)}; return an Observation whose "
                 "prompt, key, view and ask are texts"
             )
+        if observation.messages or observation.prefill:
+            self._check_messages(seat, observation)
         return observation
+
+    def _check_messages(self, seat: int, observation: Observation) -> None:
+        """Check the messages before a prompt: their types, and the order of their roles."""
+        messages: Any = observation.messages
+        are_texts = isinstance(messages, tuple) and all(
+            isinstance(part, str)
+            for part in (*(p for m in messages for p in m), observation.prefill)
+        )
+        roles = [message[0] for message in messages] if are_texts else []
+        roles = roles[1:] if roles[:1] == ["system"] else roles
+        if not are_texts or roles != ["user", "assistant"] * (len(roles) // 2):
+            raise self._error(
+                f"observe({seat}) has messages={quoted(messages)}; return a tuple of ChatMessage: "
+                "a system message, if any, then user and assistant in turn, at last the assistant"
+            )
 
     @property
     def returns(self) -> tuple[float, ...]:

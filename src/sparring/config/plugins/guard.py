@@ -112,7 +112,7 @@ class CallWatch:
         self.seconds, self.tick = seconds, min(seconds / 20, MAX_TICK_SECONDS)
         self._call: PluginCall | None = None  # innermost call at the last check
         self._now: object = None  # ``now`` of this call at the last check
-        self._elapsed, self._last_check, self._has_raised = 0.0, 0.0, False
+        self._elapsed, self._last_check, self.has_raised = 0.0, 0.0, False
         self._handlers: dict[signal.Signals, Any] = {}  # previous handlers
         self._timer = (0.0, 0.0)  # previous timer
 
@@ -147,7 +147,7 @@ class CallWatch:
             # a longer pause of the process does not count
             self._elapsed += min(self._last_check - last_check, 2 * self.tick)
         else:
-            self._call, self._now, self._elapsed, self._has_raised = call, call.now, 0.0, False
+            self._call, self._now, self._elapsed, self.has_raised = call, call.now, 0.0, False
         if sys.__stderr__ is not None:  # ends the process if the next check does not come
             deadline = self.seconds + 2 * GRACE_SECONDS
             faulthandler.dump_traceback_later(deadline, exit=True, file=sys.__stderr__)
@@ -159,8 +159,8 @@ class CallWatch:
                 message,
             )
             os._exit(EXIT_CODE)
-        if self._elapsed >= self.seconds and not self._has_raised:  # once: the call can clean up
-            self._has_raised = True
+        if self._elapsed >= self.seconds and not self.has_raised:  # once: the call can clean up
+            self.has_raised = True
             raise HungError(message)
 
 

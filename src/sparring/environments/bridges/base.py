@@ -30,13 +30,23 @@ from numpy.random import mtrand
 from sparring.config.plugins.guard import CallWatch, PluginCall, call_limit_seconds
 from sparring.config.plugins.outside import find
 from sparring.config.plugins.plugin import named
-from sparring.core.errors import ConfigError, GameError, SparringError, UnknownNameError, quoted
+from sparring.core.errors import (
+    ConfigError,
+    GameError,
+    HungError,
+    SparringError,
+    UnknownNameError,
+    quoted,
+)
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
 CALL_SECONDS = 20.0  # default limit of one call into a library, in seconds
 SEEDS = 2**31  # seeds of libraries are below this number
 MAX_MESSAGE = 300  # largest number of characters of a library's message
+
+
+PASSED_ON = (SparringError, KeyboardInterrupt, GeneratorExit)  # not errors of a library
 
 
 class LibraryError(GameError):
@@ -105,6 +115,11 @@ class BridgeEnvironment(Environment):
         """Set the least and the greatest return; None: they are unknown, so nobody can forfeit."""
         if bounds is None:
             self.illegal: Any = {"rule": "retry"}
+        elif bounds[0] >= bounds[1]:
+            raise ConfigError(
+                f"environments {self.name!r}: payoffs={quoted(list(bounds))} must rise; write such "
+                "as payoffs=[-1, 1]."
+            )
         else:
             self.min_utility, self.max_utility = bounds
 
@@ -256,7 +271,13 @@ class library_call:
         random.setstate(self._python_state)
         mtrand.set_bit_generator(self._numpy_bits)
         sys.stdout = self._stdout
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, SparringError):
+        if self._watch.has_raised and not isinstance(error, HungError):
+            raise HungError(
+                f"{self._call} caught the end of its time; it needs a longer call_seconds."
+            )
+        if isinstance(error, PASSED_ON):
+            return
+        if error is not None:
             frames = traceback.extract_tb(error.__traceback__)
             place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}"
             raise LibraryError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import csv
 import inspect
 import json
@@ -32,8 +33,9 @@ log = logging.getLogger(__name__)
 Part = Literal["train", "held_out"]
 KINDS = (".jsonl", ".csv", ".parquet")  # and folders saved by datasets
 ROLES = ("system", "user", "assistant")
+MAX_STORED = 100_000  # replies whose values are stored for replays
 MAX_BYTES = 2**31  # largest size of a file
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:e[-+]?\d+)?")
 
 
 def _plain(value: Any) -> str:
@@ -49,7 +51,7 @@ def _last_number(text: str) -> float | None:
 COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {  # of a completion and the answer
     "exact": lambda text, answer: text == answer,
     "contains": lambda text, answer: answer in text,
-    "number": lambda text, answer: _last_number(text) == _last_number(answer),
+    "number": lambda text, answer: _last_number(text) == _last_number(answer) is not None,
 }
 
 
@@ -75,25 +77,26 @@ class DatasetRow(NamedTuple):
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file, or of a folder that ``datasets`` saved."""
     where = f"environments 'dataset': data={quoted(str(path))}"
-    if not path.exists():
-        raise ConfigError(f"{where} does not exist; write the path of a file or folder.")
     try:
+        if not path.is_dir() and not path.is_file():
+            raise ConfigError(f"{where} does not exist; write the path of a file or folder.")
         if path.is_dir():
             return _read_saved_folder(path)
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{where} has over {MAX_BYTES} bytes; write a smaller file.")
         if path.suffix == ".jsonl":
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")
             return [json.loads(line) for line in lines if line.strip()]
         if path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                csv.field_size_limit(MAX_BYTES)
                 return list(csv.DictReader(file))
         if path.suffix == ".parquet":
             from pyarrow import parquet
 
             rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
             return rows
-    except (OSError, ValueError, csv.Error, KeyError) as error:
+    except (OSError, ValueError, csv.Error, LookupError, TypeError, RecursionError) as error:
         if isinstance(error, ConfigError):
             raise
         message = " ".join(str(error).split())[:200]
@@ -111,6 +114,8 @@ def _read_saved_folder(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for entry in state["_data_files"]:
         name = Path(entry["filename"]).name  # inside the folder
+        if (folder / name).is_symlink() or not (folder / name).is_file():
+            raise ValueError(f"{name} is no file")
         with pyarrow.memory_map(str(folder / name)) as source:
             rows += pyarrow.ipc.open_stream(source).read_all().to_pylist()
     return rows
@@ -119,7 +124,7 @@ def _read_saved_folder(folder: Path) -> list[dict[str, Any]]:
 def row_of(columns: Any, number: int, column: str) -> DatasetRow:
     """Return a checked row."""
     where = f"environments 'dataset': row {number}"
-    if not isinstance(columns, Mapping):
+    if not isinstance(columns, Mapping) or None in columns:
         raise ConfigError(f"{where} is {quoted(columns)}, not an object with columns.")
     if column not in columns:
         raise ConfigError(
@@ -163,12 +168,13 @@ def _message(entry: Any, where: str) -> ChatMessage:
         )
     content = entry.get("content")
     if isinstance(content, list):
-        if kinds := [part.get("type") for part in content if part.get("type") != "text"]:
+        parts = [part if isinstance(part, Mapping) else {} for part in content]
+        if kinds := [part.get("type") for part in parts if part.get("type") != "text"]:
             raise ConfigError(
                 f"{where}: a message has a part of the type {quoted(kinds[0])}, and models here "
                 "read text only; leave the row out."
             )
-        content = "".join(str(part.get("text", "")) for part in content)
+        content = "".join(str(part.get("text", "")) for part in parts)
     if not isinstance(content, str):
         raise ConfigError(f"{where}: content={quoted(content)} is no text; write a text.")
     return ChatMessage(role, content)
@@ -205,7 +211,8 @@ class Dataset(BridgeEnvironment):
         answer_column: name of the column that reward functions receive as ``answer``.
         held_out: share of the prompts that training never sees.
         part: "train" (default) or "held_out".
-        payoffs: the least and the greatest return; null (default): 0 and the sum of the weights.
+        payoffs: the least and the greatest return; null (default): 0 and the sum of the weights
+            for built-in rewards, and unknown for others.
         ask: a request after each prompt.
         call_seconds: limit of one call of a reward function; 0: the limit of the run.
     """
@@ -228,18 +235,28 @@ class Dataset(BridgeEnvironment):
     def __post_init__(self) -> None:
         self.game_id = Path(self.data).name
         self.functions = [_reward_function(name) for name in self.rewards]
-        self.figures = tuple(name.rpartition(".")[2] for name in self.rewards)
+        short_names = tuple(name.rpartition(".")[2] for name in self.rewards)
+        is_unique = len({*short_names}) == len(short_names)
+        self.figures = short_names if is_unique else tuple(self.rewards)
         self.reward_weights = self.weights or (1.0,) * len(self.rewards)
         if not self.rewards or len(self.reward_weights) != len(self.rewards):
             raise ConfigError(
                 f"environments 'dataset': {len(self.weights)} weights for {len(self.rewards)} "
                 "rewards; write one weight for each reward function, and at least one."
             )
-        self.set_payoffs(self.payoffs or (0.0, math.fsum(self.reward_weights)))
+        low, high = (
+            math.fsum(filter(sign, self.reward_weights))
+            for sign in (lambda weight: weight < 0, lambda weight: weight > 0)
+        )
+        are_known = all("." not in name for name in self.rewards) and low < high
+        self.set_payoffs(self.payoffs or ((low, high) if are_known else None))
+        self._values: dict[tuple[int, str], list[float]] = {}  # of the rewards, by row and reply
         self.rows = self._part_of(read_rows(Path(self.data)))
 
     def _part_of(self, rows: Sequence[Any]) -> list[DatasetRow]:
         checked = [row_of(row, number, self.prompt_column) for number, row in enumerate(rows, 1)]
+        for number, row in enumerate(checked, 1):
+            self._check_answer(row, number)
         identities = {_identity(row) for row in checked}
         if len(identities) < len(checked):
             log.warning(
@@ -263,10 +280,30 @@ class Dataset(BridgeEnvironment):
             )
         return part
 
+    def _check_answer(self, row: DatasetRow, number: int) -> None:
+        """Check the answer of a row, if a built-in reward function compares with it."""
+        answer = row.columns.get(self.answer_column)
+        is_usable = isinstance(answer, str | int | float) and _plain(answer) != ""
+        if "number" in self.rewards:
+            is_usable = is_usable and _last_number(_plain(answer)) is not None
+        if not is_usable and any("." not in name for name in self.rewards):
+            raise ConfigError(
+                f"environments 'dataset': row {number} has {self.answer_column}={quoted(answer)}, "
+                f"which {', '.join(self.rewards)} cannot compare with; write a text or a number, "
+                "answer_column=NAME, or a reward function of your own."
+            )
+
     def call(self, index: int, prompt: Any, completion: Any, columns: Mapping[str, Any]) -> Any:
         """Return what reward function ``index`` returns for one completion."""
+        prompt, columns = copy.deepcopy((prompt, dict(columns)))  # a function may change them
         result = self.functions[index](prompts=[prompt], completions=[completion], **columns)
         return _wait_for(result) if inspect.isawaitable(result) else result
+
+    def stored_values(self, number: int, reply: str) -> list[float]:
+        """Return the list of values of a reply to a row; empty if they are not known yet."""
+        if len(self._values) > MAX_STORED:
+            self._values.clear()
+        return self._values.setdefault((number, reply), [])
 
     def start_of(self, play: Any) -> str:
         """Return the identity of a row: its prompt."""
@@ -376,10 +413,21 @@ class DatasetPlay(BridgePlay):
         return str(answer)
 
     def advance(self, replies: Mapping[int, str]) -> None:
-        """Call the reward functions."""
+        """Call the reward functions; a replay of the same reply takes their earlier values."""
+        rules = self.rules
+        stored = rules.stored_values(self.seed, replies[0])
+        if not stored:
+            stored += self._call_functions(replies[0])
+        self.values = list(stored)
+        products = zip(rules.reward_weights, self.values, strict=True)
+        self.returns = (math.fsum(w * value for w, value in products if not math.isnan(value)),)
+        self.done = True
+
+    def _call_functions(self, reply: str) -> list[float]:
+        """Return the value of each reward function; nan where it does not apply."""
         rules, row = self.rules, self.row
         prompt = row.columns[rules.prompt_column]
-        text = row.prefill + replies[0]
+        text = row.prefill + reply
         completion = text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
         columns = {
             name: [value]
@@ -388,19 +436,18 @@ class DatasetPlay(BridgePlay):
         }
         if rules.answer_column in row.columns:
             columns["answer"] = [row.columns[rules.answer_column]]
-        total = 0.0
-        for index, weight in enumerate(rules.reward_weights):
-            name = f"dataset: the reward function {rules.rewards[index]!r}"
+        numbers: list[float] = []
+        for index, function_name in enumerate(rules.rewards):
+            name = f"dataset: the reward function {function_name!r}"
             result = rules.call(index, prompt, completion, columns)
             if not isinstance(result, Iterable) or isinstance(result, str | Mapping):
                 raise GameError(f"{name} returned {quoted(result)}; return a list with a number.")
             values = list(result)
             if len(values) != 1:
                 raise GameError(f"{name} returned {len(values)} values for one completion.")
-            if values[0] is not None:
-                self.values[index] = as_number(values[0], f"{name}: a value")
-                total += weight * self.values[index]
-        self.returns, self.done = (total,), True
+            value = math.nan if values[0] is None else as_number(values[0], f"{name}: a value")
+            numbers.append(value)
+        return numbers
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the value of each reward function."""

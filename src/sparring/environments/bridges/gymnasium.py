@@ -151,7 +151,9 @@ class GymnasiumPlay(WordedPlay):
         self._read_state(observation, info)
 
     def copy_library(self) -> bool:
-        """Copy the environment."""
+        """Copy an environment of Gymnasium itself; others are replayed."""
+        if self.rules.game.rpartition("-v")[0] not in (*WORDINGS, *VARIANTS, *CONTROL):
+            return False
         self.library = copy.deepcopy(self.library)
         self.views, self.legal_numbers = dict(self.views), dict(self.legal_numbers)
         return True

@@ -27,17 +27,17 @@ RANKS, SUITS = ("A", *map(str, range(2, 11)), "J", "Q", "K"), "shdc"
 CHIPS = tuple(map(str, range(101)))
 
 
-def _board(free: str | None, *, by_colour: bool = False) -> Callable[[Any, Any, str], str]:
+def _board(free: str | None, *, is_reversed: bool = False) -> Callable[[Any, Any, str], str]:
     """Return a wording of a board: X is the seat's own piece, O another's; ``free`` an empty cell.
 
     Without ``free``, an empty cell is its number, which is the action. The first two planes are the
-    seat's own pieces and the others', or, ``by_colour``, those of the first and the second seat.
+    seat's own pieces and the others', or, ``is_reversed``, the other way round.
     """
 
     def describe(environment: Any, observation: Any, agent: str) -> str:
         planes = observation["observation"]
         pieces, other_pieces = planes[..., 0] > 0, planes[..., 1] > 0
-        if by_colour and agent != environment.possible_agents[0]:
+        if is_reversed:
             pieces, other_pieces = other_pieces, pieces
         rows, number = [], 0
         for row, other_row in zip(pieces, other_pieces, strict=True):
@@ -118,7 +118,7 @@ WORDINGS: Mapping[str, SpaceWording] = {
     "classic/go": SpaceWording(
         "Go. Your stones are X, the other player's O. Columns are a, b, c, ... from the left, rows "
         "1, 2, 3, ... from the top.",
-        _board(".", by_colour=True),
+        _board(".", is_reversed=True),
         _go_point,
         (),
         (-1.0, 1.0),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
@@ -17,12 +18,27 @@ from sparring.environments.bridges.base import (
     CALL_SECONDS,
     BridgeEnvironment,
     BridgePlay,
+    LibraryError,
     as_number,
     check_id,
     import_library,
+    library_call,
 )
 
 TESTED = "0.1.25"
+# sets whose scores evaluate a reply as Python or as a formula of sympy
+WITH_LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
+WITH_FORMULAS = (
+    *("countdown", "puzzle24", "intermediate_integration", "simple_integration"),
+    "polynomial_multiplication",
+)
+_UNSAFE_FORMULA = re.compile(
+    r"[^\w\s+\-*/().,^=]|_|\.\s*[^\W\d]|\blambda\b"
+    r"|(?!\b(?:sin|cos|tan|exp|log|sqrt|Integral)\s*\()\b[^\W\d]\w*\s*\("  # a call
+    r"|\*\*(?!\s*\(?-?\d{1,2}(?!\d))|\*\*\s*\(?-?\d+\)?\s*\*\*"  # a large power
+    r"|\)\s*\*\*.*\)\s*\*\*",
+    re.DOTALL,
+)
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
@@ -39,7 +55,9 @@ class ReasoningGym(Bank, BridgeEnvironment):
         return = score_answer(answer, question)
 
     Pitfalls: many sets score a wrong answer a little above 0 (0.01 for a wrong form). A reply whose
-    scoring raises an exception scores 0. In small sets other banks repeat questions; the
+    scoring raises an exception scores 0. Nine sets evaluate replies as Python or as formulas; there
+    a reply with a call or a large power scores 0 and is not evaluated. In small sets other banks
+    repeat questions; the
     evaluation plays only those that training has not seen.
     Reference: reasoning-gym (arXiv 2505.24760), version 0.1.25.
     Verified by: tests/bridges/test_reasoning_gym.py.
@@ -69,6 +87,12 @@ class ReasoningGym(Bank, BridgeEnvironment):
         library = import_library("reasoning_gym", "reasoning_gym", TESTED)
         factory = import_library("reasoning_gym.factory", "reasoning_gym", TESTED)
         check_id("reasoning_gym", self.game, set(factory.DATASETS) - {"composite"})
+        for name, value in (self.arguments or {}).items():
+            if isinstance(value, str) and ("/" in value or "\\" in value or ".." in value):
+                raise ConfigError(
+                    f"environments 'reasoning_gym': {name}={quoted(value)} is a path, and a set "
+                    "reads its own files only; leave it out."
+                )
         with self.probe():
             self.questions = library.create_dataset(
                 self.game, seed=self.bank, size=self.problems, **(self.arguments or {})
@@ -77,8 +101,7 @@ class ReasoningGym(Bank, BridgeEnvironment):
         self._start = lru_cache(maxsize=4096)(self._make_question)
 
     def _make_question(self, number: int) -> Mapping[str, Any]:
-        with self.probe():
-            question: Mapping[str, Any] = self.questions[number]
+        question: Mapping[str, Any] = self.questions[number]
         return question
 
     def start(self, number: int) -> Any:
@@ -91,11 +114,19 @@ class ReasoningGym(Bank, BridgeEnvironment):
 
     def starts(self) -> frozenset[str]:  # type: ignore[override]
         """Return all questions of the bank."""
-        return frozenset(str(self.start(n)["question"]) for n in range(self.problems))
+        with self.probe():
+            return frozenset(str(self.start(n)["question"]) for n in range(self.problems))
 
     def reset(self, stream: Stream) -> ReasoningGymPlay:
         """Return a new play."""
         return ReasoningGymPlay(self, stream.child("start").integer(0, self.problems))
+
+
+def is_unsafe(game: str, reply: str) -> bool:
+    """Return whether the score of a set would evaluate a reply that calls or computes too much."""
+    if game in WITH_LITERALS:
+        return "(" in reply or "**" in reply
+    return game in WITH_FORMULAS and bool(len(reply) > 1000 or _UNSAFE_FORMULA.search(reply))
 
 
 class ReasoningGymPlay(BridgePlay):
@@ -129,12 +160,15 @@ class ReasoningGymPlay(BridgePlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return the answer of a random question."""
-        answer = self.rules.start(stream.integer(0, self.rules.problems)).get("answer")
+        with library_call(self, "sample"):
+            answer = self.rules.start(stream.integer(0, self.rules.problems)).get("answer")
         return str(answer or "unknown")
 
     def advance(self, replies: Mapping[int, str]) -> None:
         """Score the reply."""
         self.reply = replies[0]
+        if is_unsafe(self.rules.game, self.reply):
+            raise LibraryError(f"reasoning_gym: {self.rules.game!r} would evaluate the reply.")
         score = self.rules.questions.score_answer(answer=self.reply, entry=self.question)
         self.returns = (as_number(score, f"reasoning_gym: the score of {self.rules.game!r}"),)
         self.done = True

@@ -151,7 +151,8 @@ class TextArena(BridgeEnvironment):
     What: the library's game without wrappers (``-raw``). Each seat reads the messages that are new
     to it. Where the game's text lists the legal actions, a reply must contain one of them, and
     ``illegal`` decides about others. Elsewhere any text is a reply, and the game decides: it asks
-    again once, and then the seat loses. The figure ``invalid_replies`` counts these replies.
+    again once, and then the seat loses; if the game would ask for ever, the episode ends with -1
+    for the seat and 0 for the others. The figure ``invalid_replies`` counts these replies.
     When to use: to train and measure in the games that other work on language models uses.
     Pitfalls: rewards come at the end. Games without an entry in textarena.yaml cannot draw random
     replies: no warm-up and no random player. A game's exception counts as an invalid reply in games
@@ -253,7 +254,7 @@ class TextArenaPlay(BridgePlay):
         state = self.library.state
         self.role_names: Mapping[int, str] = dict(state.role_mapping or {})
         self.has_two_strikes = type(state).__name__ in ("SinglePlayerState", "TwoPlayerState")
-        self.num_invalid = [0] * seats
+        self.num_invalid, self._strikes = [0] * seats, [0] * seats
         self._new: list[list[tuple[str, str]]] = [[] for _ in range(seats)]  # (type, text)
         self._board, self._rules_text = [""] * seats, [""] * seats
         self._faulty = getattr(self, "_faulty", frozenset[int]())
@@ -338,10 +339,14 @@ class TextArenaPlay(BridgePlay):
             done, _ = self.library.state.step()
         else:
             done, _ = self.library.step(self._actions(seat).get(reply, reply))
-        self._count_invalid(seat)
+        is_second = self._count_invalid(seat)
+        self.add_to_knowledge(seat, reply)
         self._receive()
         self.done = bool(done)
-        if self.done:
+        if is_second and not self.done and self._seat == seat:  # the game would ask for ever
+            self.done = True
+            self.returns = tuple(-1.0 * (index == seat) for index in range(self.rules.num_seats))
+        elif self.done:
             rewards, _ = self.library.close()
             where = f"{self.rules.game_id}: the reward of a seat"
             self.returns = tuple(
@@ -349,11 +354,15 @@ class TextArenaPlay(BridgePlay):
                 for index in range(self.rules.num_seats)
             )
 
-    def _count_invalid(self, seat: int) -> None:
+    def _count_invalid(self, seat: int) -> bool:
+        """Count an invalid reply, and return whether it is the seat's second one in a row."""
         state = self.library.state
         texts = [text for _, text, kind in state.observations[seat] if kind.name == "GAME_ADMIN"]
         has_lost = state.game_info[seat].get("invalid_move", False)
-        self.num_invalid[seat] += bool(has_lost or any("invalid move" in text for text in texts))
+        is_invalid = bool(has_lost or any("invalid move" in text for text in texts))
+        self.num_invalid[seat] += is_invalid
+        self._strikes[seat] = self._strikes[seat] + 1 if is_invalid else 0
+        return self._strikes[seat] > 1
 
     def recover(self, replies: Mapping[int, str]) -> bool:
         """Count an exception of the game as an invalid reply, in games with such a rule."""
@@ -372,7 +381,7 @@ class TextArenaPlay(BridgePlay):
     def copy_library(self) -> bool:
         """Copy the game."""
         self.library = copy.deepcopy(self.library)
-        for name in ("num_invalid", "_board", "_rules_text"):
+        for name in ("num_invalid", "_strikes", "_board", "_rules_text"):
             setattr(self, name, list(getattr(self, name)))
         self._new = [list(messages) for messages in self._new]
         return True

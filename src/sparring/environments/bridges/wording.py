@@ -21,6 +21,7 @@ from sparring.environments.bridges.base import (
 )
 from sparring.environments.reply import REPLY
 
+RULES_UNCHANGED = {"board_size", "is_slippery", "map_name", "desc"}  # with the same payoffs
 MAX_LISTED = 60  # largest number of legal actions in a prompt
 
 
@@ -50,12 +51,18 @@ def _as_text(environment: Any, observation: Any, agent: str) -> str:
 NUMBERS = SpaceWording("", _as_text, lambda environment, agent, index: str(index))
 
 
-def check_discrete(environment: BridgeEnvironment, space: Any) -> None:
+def check_discrete(environment: WordedEnvironment, space: Any) -> None:
     """Check that actions are discrete."""
     if not hasattr(space, "n"):
         raise ConfigError(
             f"environments {environment.name!r}: the actions of {environment.game_id!r} are "
             f"{quoted(str(space))}, and only Discrete actions have words; choose another id."
+        )
+    words = environment.wording.actions
+    if not callable(words) and (len(words) != int(space.n) or len({*words}) != len(words)):
+        raise ConfigError(
+            f"environments {environment.name!r}: {environment.game_id!r} has {space.n} actions, "
+            f"and the words are {', '.join(words)}; write actions=[...] with a word for each."
         )
 
 
@@ -101,7 +108,8 @@ class WordedEnvironment(BridgeEnvironment):
                 f"environments {slot!r}: {self.game!r} has no list of all its words, which "
                 "the tiny model needs; write style=full and a language model."
             )
-        self.set_payoffs(self.payoffs or wording.payoffs)
+        has_known_rules = not set(self.arguments or {}) - RULES_UNCHANGED
+        self.set_payoffs(self.payoffs or (wording.payoffs if has_known_rules else None))
 
     def legal_numbers(self, library: Any, agent: str, space: Any, mask: Any) -> dict[str, int]:
         """Return the numbers of the legal actions by their words."""

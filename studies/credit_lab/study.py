@@ -85,7 +85,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 
 STUDY = Study(
-    summary="every estimator of advantages against exact policy gradients, nine games",
+    summary="every estimator of advantages compared with exact policy gradients, nine games",
     page="studies/credit_lab/page.md",
     hours=0.1,
     setting={"games": list(GAMES), "estimators": "all"},

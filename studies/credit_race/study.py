@@ -105,7 +105,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 
 STUDY = Study(
-    summary="one recipe trained by every estimator, beside what the lab says of them",
+    summary="one recipe trained with every estimator, compared with the credit lab",
     page="studies/credit_race/page.md",
     hours=0.5,
     setting={"estimators": "all", "seeds": 3, "changes": list(CHANGES)},

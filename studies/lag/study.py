@@ -63,7 +63,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="`kuhn-tiny` learning from plays of weights 0, 1 and 4 steps older, 5 seeds",
+    summary="`kuhn-tiny` trained with a staleness of 0, 1 and 4 steps, 5 seeds",
     page="benchmarks/scale.md",
     hours=0.6,
     setting={"lags": [0, 1, 4], "seeds": 5, "changes": []},

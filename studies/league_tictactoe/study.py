@@ -105,7 +105,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="tic-tac-toe from the members of a league alone, and from the mirror, 3 seeds",
+    summary="tic-tac-toe trained only against league members, and by mirror self-play, 3 seeds",
     page="studies/league_tictactoe/page.md",
     hours=1.0,
     setting={"seeds": 3, "games": 1000, "changes": []},

@@ -25,7 +25,7 @@ def table_at_the_end(results: Results) -> str:
             distinct = values(row, "distinct plays")[seed_index]
             texts = (f"{value:.3f}" for value in numbers)
             lines.append((row["arm"], seed, *texts, f"{distinct:.0%}", f"{minutes:.0f}"))
-    return markdown((*head, "distinct plays", "minutes"), lines)
+    return markdown((*head, "distinct episodes", "minutes"), lines)
 
 
 def verdict_text(results: Results) -> str:

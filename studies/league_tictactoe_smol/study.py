@@ -93,7 +93,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="SmolLM2 in tic-tac-toe: do its plays differ after 640, in a league and in the mirror",
+    summary="SmolLM2 in tic-tac-toe: diversity after 640 episodes, in a league and in self-play",
     page="studies/league_tictactoe_smol/page.md",
     hours=1.0,
     setting={

@@ -35,7 +35,8 @@ def table_at_the_end(results: Results) -> str:
     """Return the figures of each arm and seed."""
     plays, games = _common_label(results, "plays"), _common_label(results, "games")
     shares = (f"{role} wins or draws, of {games}" for role in ROLES)
-    head = ("arm", "seed", f"{DIFFER} of {plays}", COMMON, LEGAL, *shares, "minutes")
+    differ, common = f"different episodes of {plays}", "episodes equal to the most common one"
+    head = ("arm", "seed", differ, common, LEGAL, *shares, "minutes")
     return markdown(head, [line for row in results.rows() for line in _lines(row)])
 
 
@@ -59,8 +60,9 @@ def verdict_text(results: Results) -> str:
     (start,) = results.rows(arm=START)
     sentences = [_reached_text(row, start) for row in results.rows() if row["arm"] != START]
     intro = (
-        f"Three goals: at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}; a "
-        f"share of at least {MIN_LEGAL} of {LEGAL}; and, as X against random play, a larger share "
+        f"Three goals: at least {MIN_DIFFERENT} different episodes of "
+        f"{_common_label(results, 'plays')}; a share of at least {MIN_LEGAL} of "
+        f"{LEGAL}; and, as X against random play, a larger share "
         "of wins and draws than the start, with intervals that do not overlap."
     )
     return " ".join((intro, *sentences))

@@ -175,7 +175,7 @@ def _after(distances: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 STUDY = Study(
-    summary="Leduc poker from random weights: does a population add to the mirror, 3 seeds",
+    summary="Leduc poker from random weights: a population compared with self-play, 3 seeds",
     page="studies/leduc_league/page.md",
     hours=1.0,
     setting={

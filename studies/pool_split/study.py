@@ -95,7 +95,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="aligned and naive learners that split pools of opposed values, 5 seeds",
+    summary="aligned and naive learners that divide items of opposed values, 5 seeds",
     page="docs/mixed-motive.md",
     hours=0.4,
     setting={"seeds": 5, "plays": 128, "changes": []},

@@ -69,7 +69,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="a team of two policies, with one of them trained and with both, 5 seeds",
+    summary="a team of two policies of the tiny model: one of them trained, and both, 5 seeds",
     page="docs/policies.md",
     hours=0.2,
     setting={"seeds": 5, "changes": []},

@@ -19,7 +19,7 @@ def freeze_after_warm_up(policy: str) -> str:
 
 STUDY = replace(
     TINY,
-    summary="the same with two adapters of SmolLM2-135M, 5 seeds",
+    summary="a team of two adapters of SmolLM2-135M: one of them trained, and both, 5 seeds",
     hours=0.7,
     cells=partial(cells, "signalling-smol", freeze_after_warm_up),
 )

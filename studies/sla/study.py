@@ -10,7 +10,7 @@ from studies.common.study import Study
 
 THREE, FIVE = "sla/rps-tiny", "sla/rps_spock_lizard-tiny"
 STUDY = Study(
-    summary="SLA's chooser among three words, in rock, paper, scissors and in the game of five",
+    summary="SLA: choosing among three proposed actions, in rock paper scissors of 3 and 5 actions",
     page="docs/sla.md",
     hours=0.3,
     setting={"seeds": 5, "recipes": [THREE, FIVE], "changes": []},

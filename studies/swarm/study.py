@@ -149,7 +149,7 @@ def _ranks(figures_by_seed: list[dict[str, Any]], shape: str) -> dict[str, dict[
 
 
 STUDY = Study(
-    summary="Agent Swarm: does a lead call as many workers as the task needs, with which rewards",
+    summary="Agent Swarm: which rewards teach a lead to call as many workers as the task needs",
     page="studies/swarm/page.md",
     hours=0.8,
     setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},

@@ -79,7 +79,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 
 STUDY = Study(
-    summary="pay for the whole team or for each worker's part, against exact gradients",
+    summary="rewards for the whole team or for each worker, compared with exact gradients",
     page="docs/team-credit.md",
     hours=0.1,
     setting={

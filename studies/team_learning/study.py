@@ -55,7 +55,7 @@ def marks(setting: Setting) -> list[int]:
 
 
 STUDY = Study(
-    summary="does pay for each worker's part decide what a small team learns? Exact returns",
+    summary="do rewards for each worker change what a small team learns? Exact returns",
     page="docs/team-credit.md",
     hours=0.1,
     setting={

@@ -66,7 +66,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="SmolLM2 in Kuhn poker: does it learn the same with vLLM's replies",
+    summary="SmolLM2 in Kuhn poker: does it learn equally well with vLLM's replies",
     page="benchmarks/scale.md",
     hours=2.0,
     setting={

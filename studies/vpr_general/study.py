@@ -86,7 +86,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Sudoku with thousands of puzzles: what is learnt for new ones",
+    summary="Sudoku with thousands of puzzles: how well the policy solves new puzzles",
     page="studies/vpr_methods/page.md",
     hours=0.3,
     setting={"seeds": 3, "changes": []},

@@ -134,7 +134,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="turns rewarded against outcomes rewarded, with the tiny model",
+    summary="turn rewards compared with outcome rewards, with the tiny model",
     page="studies/vpr_methods/page.md",
     hours=0.9,
     setting={

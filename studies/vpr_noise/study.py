@@ -37,7 +37,7 @@ def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
 
 STUDY = table_cells.study(
     lessons,
-    summary="what is learnt from an oracle that errs, by its rates",
+    summary="what is learnt from an oracle that makes errors, by error rate",
     hours=0.2,
     setting={"rates": [list(pair) for pair in RATES], "steps": 100, "seeds": 3},
     quick={"rates": [[1.0, 0.2]], "steps": 2, "seeds": 1},

@@ -43,7 +43,7 @@ def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
 
 STUDY = table_cells.study(
     lessons,
-    summary="credit by turn, by outcome and by both, learnt by a table of logits",
+    summary="credit by turn, by outcome and by both; the policy is a table of logits",
     hours=0.4,
     setting={"axes": list(PLAN), "steps": 100, "seeds": 3},
     quick={"axes": ["kind of game"], "tasks": ["minesweeper3-best"], "steps": 2, "seeds": 1},

@@ -83,7 +83,7 @@ def _visits_by_seed(
 
 
 STUDY = Study(
-    summary="VPR as released: the states that the best of K replies leads to, exactly",
+    summary="VPR as released: the exact states visited if the best of K replies is played",
     page="studies/vpr_methods/page.md",
     hours=0.3,
     setting={

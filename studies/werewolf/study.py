@@ -102,7 +102,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Werewolf of three and four: gains against LSPO, SLA and mirror self-play, 5 seeds",
+    summary="Werewolf of three and four: exact exploitability of LSPO, SLA and self-play, 5 seeds",
     page="studies/werewolf/page.md",
     hours=1.1,
     setting={"seeds": 5, "players": [THREE, FOUR], "changes": []},

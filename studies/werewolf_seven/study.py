@@ -153,7 +153,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
+    summary="Werewolf of seven: matches of LSPO, SLA, self-play and baselines, and ablations",
     page="studies/werewolf/page.md",
     hours=2.5,
     setting={"seeds": 3, "arms": list(ARMS), "games": 334, "changes": []},

@@ -68,7 +68,7 @@ def _figures(match: Mapping[str, Any]) -> dict[str, float]:
 
 
 STUDY = Study(
-    summary="Werewolf of four in free text: SmolLM2 after one iteration of LSPO, and its start",
+    summary="Werewolf of four in free text: SmolLM2 before and after one iteration of LSPO",
     page="studies/werewolf/page.md",
     hours=2.6,
     setting={"seeds": 3, "arms": list(ARMS), "games": 200, "changes": []},

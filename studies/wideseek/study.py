@@ -103,7 +103,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="WideSeek-R1: a lead and 1 to 8 workers, trained or half trained, and one agent",
+    summary="WideSeek-R1: a lead with 1 to 8 workers, trained fully or in part, and a single agent",
     page="studies/wideseek/page.md",
     hours=0.8,
     setting={"arms": list(ARMS), "seeds": 5, "plays": 300, "changes": []},

@@ -284,7 +284,7 @@ class Model:
             self._sums.lost += max(self.now - state.since, 0.0)
         state.units, state.life = (), state.life + 1
         self._do(self.scheduler.lost(worker, self.now))
-        wait = self.scheduler.wait(self.now)
+        wait = self.scheduler.seconds_to_wait(self.now)
         self._at(self.now + wait, lambda: self._do(self.scheduler.tick(self.now)))
 
 

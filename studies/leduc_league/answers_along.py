@@ -15,7 +15,7 @@ from typing import Any
 from sparring.api.load import load_answer, load_run
 from sparring.core.files import write_bytes_atomic
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.evaluation import answer_of
@@ -53,7 +53,7 @@ def _figures_at_step(path: Path, step: int, answers: Sequence[str]) -> dict[str,
             )
         else:
             agent = load_answer(path, config, engine, step, answer)
-        distances[answer] = nash_conv(game, states, agent).nash_conv
+        distances[answer] = evaluate_exploitability(game, states, agent).nash_conv
     return distances
 
 

@@ -13,7 +13,7 @@ from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.solvers import PolicyTable, policy_table
-from sparring.measure.exploitability import nash_conv, scorer_from_table
+from sparring.measure.exploitability import evaluate_exploitability, scorer_from_table
 from sparring.measure.info_states import enumerate_info_states
 
 Solver = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]
@@ -61,7 +61,8 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
     units = {"alpha": ALPHA * largest, "step": STEP / largest}
     tables = iterates(rules, reference.solver, iterations, seed=solver_seed, **units)
     return [
-        nash_conv(rules, states, scorer_from_table(states, table)).nash_conv for table in tables
+        evaluate_exploitability(rules, states, scorer_from_table(states, table)).nash_conv
+        for table in tables
     ]
 
 

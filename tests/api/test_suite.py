@@ -16,7 +16,7 @@ from sparring.core.errors import RunError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import AgentSpec, parse_agent
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
@@ -141,7 +141,7 @@ def test_exact_rows_are_enumerated_and_unmeasured_rows_have_a_note(run, suite, t
     game = make_game("kuhn_poker")
     assert (
         row_of(report, "kuhn-exact")["figures"]["nash_conv"]
-        == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
+        == evaluate_exploitability(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
     )
     assert not row_of(report, "leduc-mcts")["measured"] and report["not_in_totals"] == ["leduc-mcts"]
     assert "would see the hidden information" in row_of(report, "leduc-mcts")["notes"][-1]

@@ -72,7 +72,7 @@ class World:
         self.do(self.scheduler.returned(worker, self.now))
 
     def pass_time(self, seconds=None):
-        self.now += self.scheduler.wait(self.now) if seconds is None else seconds
+        self.now += self.scheduler.seconds_to_wait(self.now) if seconds is None else seconds
         self.do(self.scheduler.tick(self.now))
 
     def _gone(self, worker):
@@ -152,7 +152,7 @@ class World:
     def check(self):
         scheduler = self.scheduler
         for worker, state in self.workers.items():
-            assert scheduler.playing(worker) == self.tasks.get(worker, ())
+            assert scheduler.playing_units(worker) == self.tasks.get(worker, ())
             if state == READY and worker not in self.tasks:
                 assert not self.waiting
         assert scheduler.num_ready == sum(state == READY for state in self.workers.values())
@@ -179,7 +179,7 @@ class World:
                 if self.over:
                     return
             if self.open and not self.tasks:
-                wait = self.scheduler.wait(self.now)
+                wait = self.scheduler.seconds_to_wait(self.now)
                 assert wait < math.inf
                 self.pass_time(wait)
         raise AssertionError(f"some units are never answered: {self.log[-20:]}")

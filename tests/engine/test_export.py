@@ -21,7 +21,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, RowKey
 from sparring.measure.exact_figures import exact_figures_of
-from sparring.measure.exploitability import nash_conv, query_policy, team_exploitability
+from sparring.measure.exploitability import evaluate_exploitability, query_policy, team_exploitability
 from sparring.measure.info_states import (
     Query,
     TabularScorer,
@@ -322,9 +322,9 @@ def test_a_mixture_of_equal_members_equals_the_member():
     mixture_of_sides = MemberMixture({MEMBERS[0]: 1.0, MEMBERS[1]: 0.0}, lambda _: UniformScorer())
     assert list(mixture_of_sides.shares()) == MEMBERS[:1]
     mixture_of_equals = MemberMixture({MEMBERS[0]: 0.3, MEMBERS[1]: 0.7}, lambda _: UniformScorer())
-    expected_nash_conv = nash_conv(GAME, STATES, UniformScorer()).nash_conv
+    expected_nash_conv = evaluate_exploitability(GAME, STATES, UniformScorer()).nash_conv
     for agent in (mixture_of_sides, mixture_of_equals):
-        assert nash_conv(GAME, STATES, agent).nash_conv == pytest.approx(expected_nash_conv)
+        assert evaluate_exploitability(GAME, STATES, agent).nash_conv == pytest.approx(expected_nash_conv)
 
 
 def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
@@ -332,8 +332,8 @@ def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
     states = enumerate_info_states(game)
     mixture_of_sides = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: UniformScorer())
     with pytest.raises(GameError, match="share its draw"):
-        nash_conv(game, states, mixture_of_sides)
-    assert nash_conv(game, states, UniformScorer()).teams is not None
+        evaluate_exploitability(game, states, mixture_of_sides)
+    assert evaluate_exploitability(game, states, UniformScorer()).teams is not None
 
 
 def test_an_unreachable_state_uses_the_mixture_weights():
@@ -463,11 +463,13 @@ def equilibrium_scorer(calls, bluffs_and_calls):
 def test_the_equilibrium_of_kuhn_poker_is_a_mixture_for_each_side():
     """In equilibrium seat 0 calls with Q with probability 1/3 and seat 1 bluffs and calls with 1/3; each is 1/3 of one member."""
     members = [equilibrium_scorer(1, 0), equilibrium_scorer(0, 1)]
-    pair = nash_conv(GAME, STATES, mixture_of_sides(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
+    pair = evaluate_exploitability(GAME, STATES, mixture_of_sides(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
     assert pair.nash_conv == pytest.approx(0, abs=1e-12) and pair.values == pytest.approx((-1 / 18, 1 / 18))
     for weights in ([1 / 3, 2 / 3], [2 / 3, 1 / 3]):  # one mixture for both sides is no equilibrium
-        assert nash_conv(GAME, STATES, mixture_of_sides(members, weights, weights)).nash_conv > 0.05
-    report_of_swapped_sides = nash_conv(GAME, STATES, mixture_of_sides(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
+        assert evaluate_exploitability(GAME, STATES, mixture_of_sides(members, weights, weights)).nash_conv > 0.05
+    report_of_swapped_sides = evaluate_exploitability(
+        GAME, STATES, mixture_of_sides(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3])
+    )
     assert report_of_swapped_sides.nash_conv > 0.05
 
 
@@ -489,8 +491,8 @@ def test_a_pair_of_mixtures_equals_the_mixture_of_each_side(rows, weights_of_sid
         (query.seat, query.key): dict(zip(query.legal_actions, single_mixtures[query.seat][n], strict=True))
         for n, query in enumerate(STATES.queries)
     }
-    pair = nash_conv(GAME, STATES, mixture_of_sides(members, weights_of_side_0, weights_of_side_1))
-    joint = nash_conv(GAME, STATES, TabularScorer(table))
+    pair = evaluate_exploitability(GAME, STATES, mixture_of_sides(members, weights_of_side_0, weights_of_side_1))
+    joint = evaluate_exploitability(GAME, STATES, TabularScorer(table))
     assert pair.gains == pytest.approx(joint.gains, abs=1e-9) and pair.values == pytest.approx(joint.values, abs=1e-9)
 
 
@@ -598,7 +600,7 @@ def test_a_pair_of_mixtures_is_refused_for_three_sides(engine_sides):
     with pytest.raises(GameError, match=message):
         agent.mixture_of_seat(THREE, 0)
     with pytest.raises(GameError, match=message):
-        nash_conv(THREE, enumerate_info_states(THREE), agent)
+        evaluate_exploitability(THREE, enumerate_info_states(THREE), agent)
     with pytest.raises(GameError, match=message):
         drawn_members(THREE, agent, 1)
     with pytest.raises(GameError, match=r"sudoku: .* and the environment has 1"):

@@ -84,8 +84,8 @@ def restart_times(scheduler, worker, time, num_losses):
         scheduler.lost(worker, time)
         lost_at = time
         while not any(command == StartWorker(worker) for command in scheduler.tick(time)):
-            assert scheduler.wait(time) > 0
-            time += scheduler.wait(time)
+            assert scheduler.seconds_to_wait(time) > 0
+            time += scheduler.seconds_to_wait(time)
         delays.append(time - lost_at)
     return delays
 
@@ -115,7 +115,7 @@ def test_a_lost_worker_is_restarted_although_a_check_was_due():
     scheduler.issued([0], 0.0)
     scheduler.lost(0, 59.8)
     assert scheduler.tick(60.0) == []
-    assert scheduler.wait(60.0) == pytest.approx(0.3)
+    assert scheduler.seconds_to_wait(60.0) == pytest.approx(0.3)
     assert scheduler.tick(60.3) == [StartWorker(0)]
 
 
@@ -133,7 +133,7 @@ def test_a_worker_beyond_its_restarts_is_dropped_and_no_worker_ends_the_run():
 def test_a_worker_beyond_its_time_limit_is_ended():
     scheduler = scheduler_with_ready_workers(1, timeout=5.0)
     scheduler.issued(range(6), 0.0)
-    assert scheduler.playing(0) == (0, 1, 2)
+    assert scheduler.playing_units(0) == (0, 1, 2)
     assert scheduler.tick(14.9) == []
     (command,) = scheduler.tick(15.0)
     assert command == EndWorker(0, "worker 0 has not answered 3 units in 15 seconds (scale.timeout)")
@@ -156,11 +156,11 @@ def test_the_time_limit_is_20_medians_and_at_least_60_seconds():
 def test_a_hanging_worker_is_ended_once_other_workers_are_timed():
     scheduler = scheduler_with_ready_workers(2)
     scheduler.issued(range(256), 0.0)
-    assert len(scheduler.playing(0)) == 64
+    assert len(scheduler.playing_units(0)) == 64
     time, end_command = 0.0, None
     while end_command is None and time < 4000:
         time += 1.0
-        commands = scheduler.answered(1, scheduler.playing(1), time) if scheduler.playing(1) else []
+        commands = scheduler.answered(1, scheduler.playing_units(1), time) if scheduler.playing_units(1) else []
         commands = commands + scheduler.tick(time)
         end_command = next((command for command in commands if isinstance(command, EndWorker)), None)
     assert end_command is not None
@@ -170,7 +170,7 @@ def test_a_hanging_worker_is_ended_once_other_workers_are_timed():
 def test_a_worker_that_does_not_start_in_time_is_ended():
     scheduler = UnitScheduler(1)
     scheduler.tick(0.0)
-    assert scheduler.wait(0.0) == 600
+    assert scheduler.seconds_to_wait(0.0) == 600
     assert scheduler.tick(599.0) == []
     assert scheduler.tick(600.0) == [EndWorker(0, "worker 0 was not ready within 600 seconds")]
 
@@ -181,7 +181,7 @@ def test_an_elastic_fleet_waits_longer_for_workers_but_not_for_ever():
     assert scheduler.tick(9000.0) == []
     assert scheduler.issued([0], 9000.0) == []
     assert scheduler.tick(9590.0) == []
-    assert scheduler.wait(9590.0) == 10
+    assert scheduler.seconds_to_wait(9590.0) == 10
     assert scheduler.tick(9599.0) == []
     assert scheduler.tick(9600.0) == [AbandonRun("no worker was ready within 600 seconds")]
 

@@ -7,7 +7,7 @@ from sparring.core.records import Observation
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.history_tree import HistoryTree, rules_key, tree_of
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
 
@@ -48,7 +48,7 @@ def test_exact_figures_of_a_tree_of_openings():
     assert [query.key for query in states.queries] == ["0 heads", "1 ?", "0 tails"]
     assert len(states.tree.parent) == 1 + 2 * (1 + 2 + 4) and len(states.tree.terminal) == 8
     table = {(0, "0 heads"): {"heads": 1.0}, (0, "0 tails"): {"tails": 1.0}, (1, "1 ?"): {"tails": 1.0}}
-    report = nash_conv(Guess(), states, TabularScorer(table))
+    report = evaluate_exploitability(Guess(), states, TabularScorer(table))
     assert report.values == pytest.approx((1.25, 1.25)) and report.gains == pytest.approx((0, 0.5))
     assert report.best_joint_value == pytest.approx(1.75) and report.teams is None
     game = make_game("kuhn_poker")
@@ -56,7 +56,7 @@ def test_exact_figures_of_a_tree_of_openings():
     game, other_game = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
     assert rules_key(game) != rules_key(other_game) == HistoryTree(other_game).rules_key
     with pytest.raises(GameError, match="cannot evaluate"):
-        nash_conv(other_game, enumerate_info_states(game), TabularScorer({}))
+        evaluate_exploitability(other_game, enumerate_info_states(game), TabularScorer({}))
 
 
 def test_no_tree_without_openings_and_no_exact_figures_for_free_text(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.cases import every_case
 from tests.environments.worlds import check_contains, make_game_factory, state_after_ids
@@ -85,7 +85,7 @@ def test_cards_are_revealed_only_at_a_showdown():
 def test_exploitability_of_uniform_play_adds_up_over_rounds(rounds):
     rules = game(rounds=rounds)
     info_states = enumerate_info_states(rules)
-    assert nash_conv(rules, info_states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
+    assert evaluate_exploitability(rules, info_states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
 
 
 def test_prompts():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.environments.worlds import make_game_factory, make_refusal_test, state_after
 
@@ -46,7 +46,7 @@ def test_the_return_depends_only_on_the_action_at_the_needle(data):
 def test_values_of_uniform_play_by_hand(options, value, num_states):
     rules = game(**options)
     info_states = enumerate_info_states(rules)
-    report = nash_conv(rules, info_states, UniformScorer())
+    report = evaluate_exploitability(rules, info_states, UniformScorer())
     assert len(info_states) == num_states
     assert report.values == (pytest.approx(value),)
     assert report.nash_conv == report.optimality_gap == pytest.approx(1 - value)

@@ -7,7 +7,7 @@ import pytest
 
 from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
 from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, state_after
 
@@ -100,7 +100,7 @@ def test_the_second_seat_does_not_see_the_first_choice_of_a_round(style):
 def test_uniform_play_and_its_exploitability_by_hand(rounds):
     rules = game(rounds=rounds)
     states = enumerate_info_states(rules)
-    report = nash_conv(rules, states, UniformScorer())
+    report = evaluate_exploitability(rules, states, UniformScorer())
     assert len(states) == 2 * (4**rounds - 1) // 3
     assert report.values == pytest.approx((2.25 * rounds,) * 2)  # (5 + 3 + 1 + 0) / 4 in each round
     assert report.gains == pytest.approx((0.75 * rounds,) * 2)  # defecting earns (5 + 1) / 2 = 3 in each round
@@ -109,7 +109,7 @@ def test_uniform_play_and_its_exploitability_by_hand(rounds):
 
 def evaluate_policy(rules, choose):
     states = enumerate_info_states(rules)
-    return nash_conv(
+    return evaluate_exploitability(
         rules, states, TabularScorer({(query.seat, query.key): {choose(query): 1.0} for query in states.queries})
     )
 

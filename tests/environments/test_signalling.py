@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.measure.exploitability import nash_conv, query_policy
+from sparring.measure.exploitability import evaluate_exploitability, query_policy
 from sparring.measure.info_states import (
     TabularScorer,
     UniformScorer,
@@ -59,7 +59,7 @@ def test_best_and_uninformative_codes_by_hand():
     # The best team gets 1 + bonus; uniform play gets 1/3 of that.
     rules = game(types=3, signals=3, rounds=0, bonus=0.3)
     states = enumerate_info_states(rules)
-    report = nash_conv(rules, states, UniformScorer())
+    report = evaluate_exploitability(rules, states, UniformScorer())
     assert report.best_joint_value == pytest.approx(1.3) and report.values[0] == pytest.approx(1.3 / 3)
     rules = game()
     states = enumerate_info_states(rules)
@@ -69,9 +69,11 @@ def test_best_and_uninformative_codes_by_hand():
             return "ping" if "red" in query.key else "pong"
         return "red" if query.key.endswith("ping") else "green"
 
-    report = nash_conv(rules, states, make_scorer(states, choose_by_code))
+    report = evaluate_exploitability(rules, states, make_scorer(states, choose_by_code))
     assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
-    uninformative = nash_conv(rules, states, make_scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
+    uninformative = evaluate_exploitability(
+        rules, states, make_scorer(states, lambda query: "ping" if query.seat == 0 else "red")
+    )
     assert (uninformative.values, uninformative.nash_conv, uninformative.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
 
 
@@ -137,7 +139,7 @@ def test_values_of_uniform_play_by_hand(options, value):
 )
 def test_values_of_the_best_team_by_hand(options, best):
     rules = game(**options)
-    report = nash_conv(rules, enumerate_info_states(rules), UniformScorer())
+    report = evaluate_exploitability(rules, enumerate_info_states(rules), UniformScorer())
     assert report.best_joint_value == pytest.approx(best)
     assert report.optimality_gap == pytest.approx(best - report.values[0])
 

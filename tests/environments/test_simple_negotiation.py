@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.environments.worlds import apply_actions, check_contains, make_game_factory, state_after_ids
 
@@ -95,7 +95,7 @@ def test_an_offer_that_gains_more_for_the_other_seat_is_accepted():
 
 def test_exploitability_of_uniform_play_by_hand():
     short_rules = game(turns=2, largest=2)
-    report = nash_conv(short_rules, enumerate_info_states(short_rules), UniformScorer())
+    report = evaluate_exploitability(short_rules, enumerate_info_states(short_rules), UniformScorer())
     # Seat 1 gains by accepting 2 of the 9 actions, which give it 2 for 1; uniform play accepts 1 offer in 10.
     assert report.gains == pytest.approx((1 / 10, 2 / 9))
 

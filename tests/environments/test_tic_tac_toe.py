@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.tic_tac_toe import CELLS
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.environments.worlds import make_game_factory, state_after
 
@@ -51,7 +51,7 @@ def test_given_positions_by_hand():
     # X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw.
     rules = game(start="a1 b1 c1 a2 c2 b2 a3")
     states = enumerate_info_states(rules)
-    report = nash_conv(rules, states, UniformScorer())
+    report = evaluate_exploitability(rules, states, UniformScorer())
     assert len(states) == 2
     assert (report.values, report.gains) == ((-0.5, 0.5), (0.0, 0.5))
     rules = game(start="a1 b2 c3")

@@ -159,7 +159,7 @@ def test_rows_are_divided_evenly_among_workers(items, workers):
     width = int(play.legal(0)[-2].split()[1])
     assert width == min(items, workers)
     play.step({0: f"call {width}"})
-    items_by_call = [call.items for call in play.calls.values()]
+    items_by_call = [call.rows for call in play.calls.values()]
     assert sorted(item for call_items in items_by_call for item in call_items) == list(range(items))
     assert max(map(len, items_by_call)) - min(map(len, items_by_call)) <= 1 and min(map(len, items_by_call)) >= 1
 

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import ChooserScorer, base_game, exact_figures_of, policy_in_base_game
-from sparring.measure.exploitability import history_reach, nash_conv, query_policy
+from sparring.measure.exploitability import evaluate_exploitability, history_reach, query_policy
 from sparring.measure.info_states import Query, TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
 from sparring.run.evaluation import Evaluator
@@ -57,14 +57,14 @@ def test_a_team_mixture_of_rock_and_paper_by_hand():
     thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
     assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
     # a mixture that draws members per seat is a different policy, and no equilibrium
-    mean = nash_conv(GAME, STATES, table([2 / 3, 1 / 3])).teams
+    mean = evaluate_exploitability(GAME, STATES, table([2 / 3, 1 / 3])).teams
     assert mean.team_exploitability > 0.1
 
 
 def test_a_mixture_of_one_member_equals_the_member():
     member = table([0.3, 0.8], legal=0.9)
     report, mixture_of_one = (
-        nash_conv(GAME, STATES, member),
+        evaluate_exploitability(GAME, STATES, member),
         figures_of_teams(mixture([member, table(ROCK)], [1.0, 0.0])),
     )
     assert mixture_of_one.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)

@@ -1,7 +1,7 @@
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.references import compare_nash_conv, reference_values, references, references_of
 
@@ -47,5 +47,5 @@ def test_the_sentence_states_the_distance_to_the_reference():
     assert compare_nash_conv("NashConv", 0.05, reference) == (
         "NashConv 0.050: uniform play has 0.917, an equilibrium 0; this is 5% of uniform play's."
     )
-    report = nash_conv(game, states, UniformScorer())
+    report = evaluate_exploitability(game, states, UniformScorer())
     assert "100%" in compare_nash_conv("NashConv", report.nash_conv, reference)

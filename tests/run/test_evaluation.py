@@ -7,7 +7,7 @@ import pytest
 from sparring.config import resolve
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.initial_states import SeenInitialStates
 from sparring.methods.oracles.judge import configured_oracles
@@ -40,7 +40,7 @@ def test_metrics_equal_those_of_enumeration_and_matches():
     engine, evaluator = make_engine("kuhn_poker")
     metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     game = engine.environments[0][0]
-    report = nash_conv(game, enumerate_info_states(game), engine.agent("policy"))
+    report = evaluate_exploitability(game, enumerate_info_states(game), engine.agent("policy"))
     assert metrics["nash_conv/kuhn_poker"] == report.nash_conv == pytest.approx(sum(report.gains))
     assert metrics["exploitability/kuhn_poker/first"] == report.gains[0]
     assert metrics["exploitability/kuhn_poker/second"] == report.gains[1]

@@ -20,7 +20,7 @@ from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy
 from sparring.league.meta_game import side_payoffs
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import nash_conv, query_policy
+from sparring.measure.exploitability import evaluate_exploitability, query_policy
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from sparring.play.players.exported import exported
 from sparring.play.players.mixture import MemberMixture
@@ -396,11 +396,11 @@ def test_a_run_is_evaluated_by_its_pair_of_mixtures(run_with_answer):
         }
     (last_metrics,) = [line for line in read_lines(run_with_answer / "metrics.jsonl") if line["step"] == 3]
     assert last_metrics["nash_conv/kuhn_poker"] == pytest.approx(
-        nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9
+        evaluate_exploitability(game, states, TabularScorer(table)).nash_conv, abs=1e-9
     )
     first_mixture = MemberMixture(answer.sides[0], answer.agent)
     assert last_metrics["nash_conv/kuhn_poker"] != pytest.approx(
-        nash_conv(game, states, first_mixture).nash_conv, abs=1e-6
+        evaluate_exploitability(game, states, first_mixture).nash_conv, abs=1e-6
     )
 
 

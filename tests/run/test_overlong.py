@@ -11,7 +11,7 @@ from sparring.core.errors import ConfigError, ModelError
 from sparring.engine.local import LocalEngine
 from sparring.learn.learner import minibatches
 from sparring.learn.pack import pack
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
 from sparring.play import store
@@ -184,7 +184,7 @@ def test_replies_beyond_the_context_have_no_probability():
     large_engine, small_engine = make_engine(game="kuhn_poker", context=64), make_engine(game="kuhn_poker", context=8)
     for engine in (large_engine, small_engine):
         game = engine.environments[0][0]
-        report = nash_conv(game, enumerate_info_states(game), engine.agent("policy"))
+        report = evaluate_exploitability(game, enumerate_info_states(game), engine.agent("policy"))
         assert math.isfinite(report.nash_conv)
     states = enumerate_info_states(large_engine.environments[0][0])
     agent = small_engine.agent("policy")

@@ -104,9 +104,13 @@ def test_a_replaced_run_has_new_provenance(tmp_path):
     ],
 )
 def test_a_resume_with_other_numerics_gives_a_warning(tmp_path, caplog, first_value, second_value, has_warning):
-    add_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, weights="live weights")
+    add_start(
+        tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, measured_weights="live weights"
+    )
     assert caplog.text == ""
-    add_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, weights="live weights")
+    add_start(
+        tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, measured_weights="live weights"
+    )
     expected = f"{first_value!r} up to step 4, and by"
     assert (expected in caplog.text and "the run's numbers change" in caplog.text) == has_warning
     assert has_warning or caplog.text == ""
@@ -115,9 +119,11 @@ def test_a_resume_with_other_numerics_gives_a_warning(tmp_path, caplog, first_va
 def test_a_start_without_a_checkpoint_is_not_compared(tmp_path, caplog):
     for step, decoding in ((0, "compiled"), (4, "torch: CC=none"), (4, "compiled")):
         caplog.clear()
-        add_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, weights="live weights")
+        add_start(
+            tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, measured_weights="live weights"
+        )
     assert caplog.text == ""
-    add_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch", weights="live weights")
+    add_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch", measured_weights="live weights")
     assert caplog.text == ""
 
 
@@ -138,7 +144,7 @@ def test_a_damaged_provenance_file_is_replaced(tmp_path, text):
         after_step=3,
         invariant=True,
         decoding="torch",
-        weights="live weights",
+        measured_weights="live weights",
     )
     (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
     assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)

@@ -138,7 +138,7 @@ def test_a_conversation_contains_only_the_seats_text():
     [([10, 20, 30], 20, 20), ([10, 20, 30], 29, 20), ([10, 20], 99, 20), ([10, 20], 9, 10), ([5], 0, 5)],
 )
 def test_the_newest_earlier_checkpoint_is_used_else_the_first_later_one(steps, step, used_step):
-    assert policy.nearest(steps, step) == used_step
+    assert policy.checkpoint_step_for(steps, step) == used_step
 
 
 def test_the_run_stays_loaded_until_its_checkpoint_changes(client, trained_run, questions):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
 
-# a person may repeat an illegal reply a few times
+# a person may try again a few times after an illegal reply
 RETRY_RULE = {"rule": "retry", "retries": 5}
 BOTS = ("minimax", "cfr", "mcts", "house", "random")  # bots without network, files or packages
 FULL_STYLE = "full"  # the option style: prompts in whole sentences
@@ -141,12 +141,13 @@ class Lobby:
                 hint = "See `sparring list environments`."
                 raise UnknownNameError("game", name, game_names(), hint)
             is_plugin = registry.is_known("environments", name)
-            options = with_style(name, {}, self._style()) if is_plugin else {}
+            options = with_style(name, {}, self._style_of_trusted()) if is_plugin else {}
             game = make_game(name, options=options, illegal=RETRY_RULE)
         self._games[name] = game
         return game
 
-    def _style(self) -> str:
+    def _style_of_trusted(self) -> str:
+        """Return the first style of a trusted player that is not full; otherwise full."""
         specs = (
             parse_agent(text)
             for text in self.trusted
@@ -207,7 +208,8 @@ class Lobby:
             name = choices[0][0]
         if self.config is not None:
             if name.isascii() and name.isdigit():
-                return self._make_policy_opponent(int(name[:18]), POLICY)
+                step_digits = name[:18]  # int() raises an error if there are thousands of digits
+                return self._make_policy_opponent(int(step_digits), POLICY)
             if name == str(PUBLISHED):
                 return self._make_policy_opponent(self.step, self._requested_answer)
             if ref(name).kind in POLICY_KINDS:
@@ -325,9 +327,10 @@ class InteractiveSession:
         self.game, self.seat, self.opponent, self.seed = game, seat, opponent, seed
         self._full_style_game = for_people(game) if is_searchable(game) else None
         agents: dict[str, Agent] = {PERSON_NAME: _Person(PERSON_NAME)}
-        name = ""
+        opponent_name = ""
         if opponent is not None:
-            name, agents[opponent.name] = opponent.name, opponent.agent
+            opponent_name = opponent.name
+            agents[opponent_name] = opponent.agent
         stream = Stream.from_seed(seed).child("terminal")
         spec = EpisodeSpec(
             game=game,
@@ -335,7 +338,9 @@ class InteractiveSession:
             group_id=0,
             deal=stream.child("deal"),
             stream=stream,
-            seats=tuple(PERSON_NAME if index == seat else name for index in range(game.num_seats)),
+            seats=tuple(
+                PERSON_NAME if index == seat else opponent_name for index in range(game.num_seats)
+            ),
             trained=(False,) * game.num_seats,
         )
         (spec,), self._agents, self._team_names, self._members = seat_single_agents([spec], agents)
@@ -382,10 +387,10 @@ class InteractiveSession:
         Args:
             episode: the finished episode, judged or not.
         """
-        agents = self._members_by_seat()
-        if not agents:
+        member_names = self._members_by_seat()
+        if not member_names:
             return episode
-        names = [agents.get(seat, PERSON_NAME) for seat in range(self.game.num_seats)]
+        names = [member_names.get(seat, PERSON_NAME) for seat in range(self.game.num_seats)]
         turns = tuple(turn._replace(agent=names[turn.seat]) for turn in episode.turns)
         return replace(episode, agents=tuple(names), players=(), turns=turns)
 
@@ -418,7 +423,8 @@ class InteractiveSession:
             text: the text as it was typed.
 
         Returns:
-            "" if the reply is accepted; otherwise the reason why it is not, and the episode stays.
+            "" if the reply is accepted; otherwise the reason why it is rejected. A rejected reply
+            does not change the episode.
 
         Raises:
             GameError: the episode is over, or the code of the environment raised an error.

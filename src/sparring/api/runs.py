@@ -331,7 +331,7 @@ def train_run(
             after_step=num_steps,
             invariant=is_invariant,
             decoding=decoding,
-            weights=measured_weights(config),
+            measured_weights=measured_weights(config),
         )
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)

@@ -46,7 +46,7 @@ CHECK_INTERVAL = 100  # every 100th episode is scored, and at least one per step
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the episodes that are due for the check.
 
-    An episode is skipped if its weights changed during it: the worker has no older weights.
+    An episode is skipped if its policy was updated during it: the worker has no older weights.
 
     Args:
         players: players with the weights that sampled the episodes.
@@ -71,8 +71,14 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
             data = pack([episode])
             if len(data.turn_of):
                 differences = np.abs(reader.logprobs(data) - data.logprobs)
-                total, largest = float(differences.sum()), float(differences.max())
-                checks.append(LogprobCheck(name, len(differences), total, largest))
+                checks.append(
+                    LogprobCheck(
+                        policy=name,
+                        num_tokens=len(differences),
+                        sum_of_differences=float(differences.sum()),
+                        largest_difference=float(differences.max()),
+                    )
+                )
     return tuple(checks)
 
 

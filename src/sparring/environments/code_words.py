@@ -40,14 +40,14 @@ class CodeWordsPosition(NamedTuple):
 
     @property
     def understood(self) -> tuple[bool, ...]:
-        """Whether the team's own guesser named its word, for each team."""
+        """For each team: whether its own guesser named its secret word."""
         return tuple(
             guess == word for (guess, _), word in zip(self.guesses, self.deal.secret, strict=True)
         )
 
     @property
     def leaked(self) -> tuple[bool, ...]:
-        """Whether the other team's guesser named its word, for each team."""
+        """For each team: whether the other team's guesser named its secret word."""
         other_pairs = self.guesses[::-1]
         return tuple(
             guess == word for (_, guess), word in zip(other_pairs, self.deal.secret, strict=True)
@@ -87,12 +87,12 @@ def decode_word(clue: int, key: int, num_words: int) -> int:
 
 
 def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
-    """Return everything except the keys in brief style, the reader's team first."""
+    """Return the clues, secret words and guesses in brief style; the reader's team comes first."""
     clues, guesses = position.clues, position.guesses
     parts = (
-        f"{word} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
-        f"guess {words[guesses[side][0]]} {words[guesses[side][1]]}"
-        for word, side in (("we", team), ("they", 1 - team))
+        f"{pronoun} say {words[clues[index]]} word {words[position.deal.secret[index]]} "
+        f"guess {words[guesses[index][0]]} {words[guesses[index][1]]}"
+        for pronoun, index in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
@@ -132,7 +132,7 @@ def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: i
 def full_clues(words: Sequence[str], team: int, clues: Sequence[int]) -> str:
     """Return both clues in sentences, the reader's team first."""
     order = (team, 1 - team)
-    return " ".join(f"teller_{TEAMS[side]} said {words[clues[side]]}." for side in order)
+    return " ".join(f"teller_{TEAMS[index]} said {words[clues[index]]}." for index in order)
 
 
 def full_ask(words: Sequence[str], is_guesser: bool) -> str:
@@ -146,13 +146,13 @@ def full_ask(words: Sequence[str], is_guesser: bool) -> str:
 
 
 def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
-    """Return everything except the keys in sentences, the reader's team first."""
+    """Return the clues, secret words and guesses in sentences; the reader's team comes first."""
     sentences = (
-        f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
-        f"guesser_{TEAMS[side]} named {words[own_guess]} for its own team and {words[other_guess]} "
-        "for the other."
-        for side, (own_guess, other_guess) in (
-            (side, position.guesses[side]) for side in (team, 1 - team)
+        f"The secret word of team {TEAMS[index]} was {words[position.deal.secret[index]]}; "
+        f"guesser_{TEAMS[index]} named {words[own_guess]} for its own team and "
+        f"{words[other_guess]} for the other."
+        for index, (own_guess, other_guess) in (
+            (index, position.guesses[index]) for index in (team, 1 - team)
         )
     )
     return " ".join((full_clues(words, team, position.clues), *sentences))
@@ -194,9 +194,9 @@ class CodeWords(Environment):
     with one clue per word, the same for all keys, that all seats know.
     Pitfalls: payoffs of self-play are 0 on average for any convention. Use ``team_exploitability``
     and the figures ``understood``, ``leaked``, ``clear`` (the teller said its secret word) and
-    ``by_key`` (the teller said the clue of the key). Only ``leaked`` also shows public codes other
-    than "clear". Uniform play is a local equilibrium too: if nobody understands a teller, no
-    word has an advantage, so learning from returns hardly begins. Exact figures are possible for 2
+    ``by_key`` (the teller said the clue of the key). Public codes other than "clear" show only in
+    ``leaked``. Uniform play is a local equilibrium too: if nobody understands a teller, no word
+    has an advantage, so learning from returns hardly begins. Exact values can be computed for 2
     and 3 words; the tree of 4 words has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
     equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game itself
@@ -297,17 +297,17 @@ class CodeWordsPlay(PaintedPlay):
         private_texts = [f"key {deal.key[team]}"]
         if not is_guesser:
             private_texts.append(f"word {words[deal.secret[team]]}")
-        news = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
-        key = " ".join((str(seat), *private_texts, *news))
+        clue_texts = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
+        key = " ".join((str(seat), *private_texts, *clue_texts))
         if rules.brief:
             ask = ["guess" if is_guesser else "say"] if seat in self.due() else []
-            parts = news if clues and not is_guesser else [*private_texts, *news, *ask]
+            parts = clue_texts if clues and not is_guesser else [*private_texts, *clue_texts, *ask]
             return Observation(prompt=" ".join(parts), key=key)
-        news = [full_clues(words, team, clues)] if clues else []
+        clue_texts = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not is_guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
-        parts = news if clues and not is_guesser else [*opening, *news]
+        parts = clue_texts if clues and not is_guesser else [*opening, *clue_texts]
         return Observation(prompt=" ".join(parts), ask=full_ask(words, is_guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -335,7 +335,7 @@ class CodeWordsPlay(PaintedPlay):
         }
 
     def ending(self, seat: int) -> str:
-        """Return the final news of a seat: everything except the other team's key."""
+        """Return what a seat reads at the end: everything except the other team's key."""
         words, team = self.rules.words, self.rules.teams[seat]
         if self.rules.brief:
             return brief_ending(words, self.position, team)
@@ -347,12 +347,12 @@ class CodeWordsPlay(PaintedPlay):
         payoffs = position.payoffs(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
         order = (0, 2, 1, 3)  # seats by place in the picture, with a team in each column
-        names = [roles[player] for player in order]
-        colours = [seat_colour(player // 2) for player in order]
+        names = [roles[place_seat] for place_seat in order]
+        colours = [seat_colour(place_seat // 2) for place_seat in order]
         seats(
             canvas,
             names,
-            [order.index(player) for player in due],
+            [order.index(due_seat) for due_seat in due],
             _replies_by_place(position, words),
             colours=colours,
         )
@@ -371,7 +371,7 @@ class CodeWordsPlay(PaintedPlay):
     def described(self, seat: int | None) -> str:
         rules = self.rules
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
-        parts = [due_sentence([roles[player] for player in due])]
+        parts = [due_sentence([roles[due_seat] for due_seat in due])]
         for team, name in enumerate(TEAMS):
             knows_secret, knows_key = _visible_to(position, team, seat)
             if knows_secret:

@@ -131,7 +131,9 @@ class Results:
         )
 
     def with_decay(self, decay: float) -> Results:
-        """Return the results with their smaller weight one step later; exact ones do not change.
+        """Return the results with the smaller weight that they have one step later.
+
+        Exact results do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).

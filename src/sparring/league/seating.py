@@ -218,7 +218,7 @@ def _draw_players(
 
 
 def _request_maker(
-    game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
+    game: Environment, policies: Sequence[tuple[str, bool]], **shared_fields: Any
 ) -> Callable[..., MatchRequest]:
     return partial(
         MatchRequest,
@@ -227,5 +227,5 @@ def _request_maker(
         teams=teams_of(game),
         policies=tuple(name for name, _ in policies),
         learns=tuple(learns for _, learns in policies),
-        **common,
+        **shared_fields,
     )

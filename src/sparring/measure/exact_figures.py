@@ -27,8 +27,8 @@ from sparring.environments.choose.proposer import candidates_key, numerals
 from sparring.measure.exploitability import (
     MAX_HISTORIES_TIMES_PLANS,
     check_states,
+    evaluate_exploitability,
     has_teams,
-    nash_conv,
     query_policy,
     report_figures,
     team_exploitability,
@@ -214,12 +214,14 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
         policy: the policy of every seat.
 
     Raises:
-        SparringError: as in ``nash_conv``.
-        GameError: as in ``nash_conv``, or there are too many combinations of members.
+        SparringError: as in ``evaluate_exploitability``.
+        GameError: as in ``evaluate_exploitability``, or there are too many combinations of members.
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
         return _mixture_figures(game, info_states, policy)
-    report = nash_conv(base_game(game), info_states, policy_in_base_game(game, policy))
+    report = evaluate_exploitability(
+        base_game(game), info_states, policy_in_base_game(game, policy)
+    )
     return ExactFigures(report_figures(game, report), report.values)
 
 

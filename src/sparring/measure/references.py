@@ -21,7 +21,7 @@ from sparring.environments.history_tree import rules_key
 from sparring.measure.exploitability import (
     ExploitabilityReport,
     best_response_values,
-    nash_conv,
+    evaluate_exploitability,
     report_figures,
 )
 from sparring.measure.info_states import InfoStates, UniformScorer, enumerate_info_states
@@ -76,7 +76,7 @@ def references_of(game: Environment, *, max_states: int = MAX_STATES) -> Referen
 
 
 def _references(game: Environment, info_states: InfoStates) -> References:
-    uniform_report = nash_conv(game, info_states, UniformScorer())
+    uniform_report = evaluate_exploitability(game, info_states, UniformScorer())
     if game.num_seats == 1:
         rows = [
             np.full(len(query.legal_actions), 1.0 / len(query.legal_actions))

@@ -106,7 +106,7 @@ class Draft:
 
     def draft_of_candidate(self, candidate: int) -> Draft:
         """Return a draft of the same decision for another candidate."""
-        other = Draft(
+        candidate_draft = Draft(
             self.number,
             self.seat,
             self.turn_index,
@@ -116,8 +116,8 @@ class Draft:
             self.legal,
             self.moment,
         )
-        other.verdict, other.candidate = self.verdict, candidate
-        return other
+        candidate_draft.verdict, candidate_draft.candidate = self.verdict, candidate
+        return candidate_draft
 
     def to_turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the record of this turn."""
@@ -235,8 +235,10 @@ def finished_turns(
         next_returns[seat] = draft.returns[seat]
         turn = draft.to_turn(names[seat], rewards)
         if draft.unplayed:
-            others = [other.to_turn(names[seat], other.penalty_rewards) for other in draft.unplayed]
-            turn = turn._replace(candidates=tuple(others))
+            candidates = tuple(
+                other.to_turn(names[seat], other.penalty_rewards) for other in draft.unplayed
+            )
+            turn = turn._replace(candidates=candidates)
         turns.append(turn)
     return tuple(reversed(turns))
 
@@ -297,11 +299,12 @@ def committed_candidate(
         explore: probability of committing as with "random" instead.
         stream: the decision's stream.
     """
-    judged = [score for score in scores if score is not None]
-    if commit == "random" or not judged or (explore and stream.uniform(0) < explore):
+    judged_scores = [score for score in scores if score is not None]
+    if commit == "random" or not judged_scores or (explore and stream.uniform(0) < explore):
         return 0
-    best = [index for index, score in enumerate(scores) if score == max(judged)]
-    return best[0] if commit == "best" else best[stream.integer(1, len(best))]
+    best_score = max(judged_scores)
+    best_indices = [index for index, score in enumerate(scores) if score == best_score]
+    return best_indices[0 if commit == "best" else stream.integer(1, len(best_indices))]
 
 
 def notice_of_illegal(
@@ -628,8 +631,8 @@ class EpisodeInPlay:
             replacements: the action that replaces each illegal reply; None: a random action.
         """
         if scores:
-            iterator = iter(scores)
-            self.due_drafts = [self._commit_best(draft, iterator) for draft in self.due_drafts]
+            next_scores = iter(scores)
+            self.due_drafts = [self._commit_best(draft, next_scores) for draft in self.due_drafts]
         offenders: list[Draft] = []
         is_truncated = False
         self._retrying_seats = ()
@@ -656,9 +659,14 @@ class EpisodeInPlay:
             self._stop()
         elif offenders:
             game, rule = self.spec.game, self.spec.game.illegal
-            rows = [rule.forfeit_returns(game, self.play, draft.seat) for draft in offenders]
-            mean_returns = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
-            self._forfeit = (mean_returns if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
+            all_returns = [rule.forfeit_returns(game, self.play, draft.seat) for draft in offenders]
+            returns = tuple(all_returns[0])
+            if len(offenders) > 1:
+                returns = tuple(
+                    sum(seat_returns) / len(offenders)
+                    for seat_returns in zip(*all_returns, strict=True)
+                )
+            self._forfeit = (returns, offenders[0].seat)
             self._stop()
         elif not self._retrying_seats:
             self._num_played += len(self._moment_actions)
@@ -670,13 +678,13 @@ class EpisodeInPlay:
         if not draft.unplayed:
             return draft
         drafts = [draft, *draft.unplayed]
-        for one_draft in drafts:
-            one_draft.score = next(scores)
+        for candidate_draft in drafts:
+            candidate_draft.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
         index = committed_candidate(
-            [one_draft.score for one_draft in drafts], rule.commit, rule.explore, stream
+            [candidate_draft.score for candidate_draft in drafts], rule.commit, rule.explore, stream
         )
         draft.unplayed = []
         committed_draft = drafts.pop(index)

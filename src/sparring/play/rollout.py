@@ -218,7 +218,7 @@ class PlayLoop:
         self, running_plays: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the plays, and the scores by play index."""
-        plays: list[_RunningPlay] = []
+        read_plays: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:
             for running_play in running_plays:
                 call.now = running_play.episode.spec
@@ -227,14 +227,14 @@ class PlayLoop:
                 except Exception as error:
                     self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    plays.append(running_play)
-        to_judge = [
-            (running_play.index, candidates)
-            for running_play in plays
+                    read_plays.append(running_play)
+        candidates_of_play = {
+            running_play.index: candidates
+            for running_play in read_plays
             if (candidates := running_play.episode.candidates())
-        ]
-        grades = rule.grade([candidates for _, candidates in to_judge]) if to_judge else ()
-        return plays, {index: scores for (index, _), scores in zip(to_judge, grades, strict=True)}
+        }
+        scores = rule.grade([*candidates_of_play.values()]) if candidates_of_play else ()
+        return read_plays, dict(zip(candidates_of_play, scores, strict=True))
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
         for name, judge in self.judges.items():
@@ -391,7 +391,7 @@ def within_context(episodes: Sequence[Episode]) -> list[Episode]:
 def play(
     specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:
-    """Return the episodes of ``rollout``.
+    """Play a rollout, and return its episodes.
 
     Args:
         specs: the episodes to play.

@@ -124,10 +124,10 @@ def rows_of(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterat
     if id(spec) not in texts:
         texts[id(spec)] = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
     for index, turn in enumerate(episode.turns):
-        group = index if turn.candidates else None
+        state_group = index if turn.candidates else None
         for reply_turn in (turn, *turn.candidates):
             is_played = reply_turn is turn
-            yield _row(step, episode, reply_turn, texts[id(spec)], group, is_played=is_played)
+            yield _row(step, episode, reply_turn, texts[id(spec)], state_group, is_played=is_played)
 
 
 def _row(
@@ -135,7 +135,7 @@ def _row(
     episode: Episode,
     turn: Turn,
     environment: str | None,
-    group: int | None,
+    state_group: int | None,
     *,
     is_played: bool,
 ) -> tuple[Any, ...]:
@@ -146,7 +146,7 @@ def _row(
         episode: the episode of the turn.
         turn: a played turn or a candidate.
         environment: the environment as JSON.
-        group: the state group of a prompt with several candidates; None: one reply.
+        state_group: the state group of a prompt with several candidates; None: one reply.
         is_played: whether the reply was played.
     """
     seat, segments = turn.seat, turn.segments
@@ -164,7 +164,7 @@ def _row(
         turn.moment,
         turn.attempt,
         turn.note,
-        group,
+        state_group,
         turn.candidate,
         is_played,
         turn.score,
@@ -180,8 +180,8 @@ def _row(
         episode.returns[seat],
         [segment.kind for segment in segments],
         [len(segment.ids) for segment in segments],
-        [index for segment in segments for index in segment.ids],
-        [value for segment in segments for value in segment.logprobs],
+        [token_id for segment in segments for token_id in segment.ids],
+        [logprob for segment in segments for logprob in segment.logprobs],
         [ids for segment in segments for ids in segment.support],
         turn.truncated,
         turn.weights_version,
@@ -203,27 +203,29 @@ def _row(
 
 def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
     """Return the episode whose turns are these rows."""
-    first = rows[0]
-    num_seats = len(first["roles"])
-    seats_of_rows = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
-    lengths = {len(first[column]) for column in ("roles", "agents", "trained_seats", "returns")}
+    first_row = rows[0]
+    num_seats = len(first_row["roles"])
+    seats_of_rows = [row["seat"] for row in rows] + [first_row["forfeited_by"] or 0]
+    lengths = {len(first_row[column]) for column in ("roles", "agents", "trained_seats", "returns")}
     if lengths != {num_seats} or not all(0 <= seat < num_seats for seat in seats_of_rows):
         raise ValueError("the columns of the seats differ in length")
     return Episode(
-        episode_id=first["episode_id"],
-        group_id=first["group_id"],
-        game=first["game"],
-        seed=first["seed"],
-        roles=tuple(first["roles"]),
-        agents=tuple(first["agents"]),
-        trained=tuple(first["trained_seats"]),
+        episode_id=first_row["episode_id"],
+        group_id=first_row["group_id"],
+        game=first_row["game"],
+        seed=first_row["seed"],
+        roles=tuple(first_row["roles"]),
+        agents=tuple(first_row["agents"]),
+        trained=tuple(first_row["trained_seats"]),
         turns=_turns(rows),
-        returns=tuple(first["returns"]),
-        players=_players(first),
-        forfeited_by=first["forfeited_by"],
-        cut=first["cut"],
+        returns=tuple(first_row["returns"]),
+        players=_players(first_row),
+        forfeited_by=first_row["forfeited_by"],
+        cut=first_row["cut"],
         has_outgrown_context=any(row["event"] == "unsent" for row in rows),
-        environment=None if first["environment"] is None else _environment(first["environment"]),
+        environment=None
+        if first_row["environment"] is None
+        else _environment(first_row["environment"]),
     )
 
 
@@ -320,8 +322,8 @@ def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
     verdict = turn.verdict
     if verdict is None:
         return None, None, None, None, None
-    best = [action in verdict.best for action in verdict.actions]
-    return verdict.values, best, verdict.certainty, verdict.bound, verdict.entropy
+    best_flags = [action in verdict.best for action in verdict.actions]
+    return verdict.values, best_flags, verdict.certainty, verdict.bound, verdict.entropy
 
 
 def _verdict(row: dict[str, Any]) -> Verdict | None:
@@ -332,7 +334,7 @@ def _verdict(row: dict[str, Any]) -> Verdict | None:
         actions=actions,
         values=tuple(row["oracle_values"]),
         best=frozenset(
-            action for action, best in zip(actions, row["oracle_best"], strict=True) if best
+            action for action, is_best in zip(actions, row["oracle_best"], strict=True) if is_best
         ),
         certainty=row["oracle_certainty"],
         bound=row["oracle_bound"],

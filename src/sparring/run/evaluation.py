@@ -116,10 +116,12 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
         weights = {game.name: weight for game, weight in trained_games}
         meta_game = member_payoffs(payoffs, engine.members, weights)
     notes = [note] if (note := unplayed_pairs_note(solver, meta_game)) else []
-    sides_weights = [
+    weights_of_sides = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
     ]
-    return MemberMixture(sides_weights[0], engine.agent, notes, sides_weights[1] if apart else None)
+    return MemberMixture(
+        weights_of_sides[0], engine.agent, notes, weights_of_sides[1] if apart else None
+    )
 
 
 log = logging.getLogger(__name__)

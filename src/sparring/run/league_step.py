@@ -205,7 +205,9 @@ def _take_snapshot(
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
         permanent_members=[
-            m for m in engine.members if m in permanent_members or m.name != new_member.name
+            member
+            for member in engine.members
+            if member in permanent_members or member.name != new_member.name
         ],
     )
     kept_members = methods.keeping(request, progress=state.step / config.steps)

@@ -49,7 +49,7 @@ def with_exact(
         GameError: exact values are not possible; see ``check_exact``.
     """
     several_learners = bool(config.league.learners)
-    self_pairs = [(m, m) for m in engine.members] if self_play else []
+    self_pairs = [(member, member) for member in engine.members] if self_play else []
     for game in _environments_with_sides(engine):
         pairs = [
             pair
@@ -223,7 +223,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
                 _spec(game, sides, pair, number, root.child(game_index))
                 for number, pair in numbered_pairs
             ]
-            agents = {str(p): engine.agent(p) for spec in specs for p in spec.players}
+            agents = {
+                str(player): engine.agent(player) for spec in specs for player in spec.players
+            }
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             several_learners = bool(config.league.learners)
             book = book.with_episodes(
@@ -257,8 +259,10 @@ def next_pairs(
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     weights = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
     if self_play:  # a member's game with itself counts once for each side
-        pairs += [(m, m) for m in members]
-        counts += [book.results(m, m, environment=environment).games for m in members]
+        pairs += [(member, member) for member in members]
+        counts += [
+            book.results(member, member, environment=environment).games for member in members
+        ]
         weights += [sum(weights) / max(len(weights), 1) or 1.0] * len(members)
     queue = [(games / weights[index], 0, index) for index, games in enumerate(counts)]
     heapq.heapify(queue)

@@ -101,7 +101,12 @@ class Prefetch:
 
     def state(self) -> dict[str, Any]:
         """Return the state of open steps for a checkpoint."""
-        return {OPEN: {str(step): _record_inputs(s.inputs) for step, s in self._open.items()}}
+        return {
+            OPEN: {
+                str(step): _record_inputs(open_step.inputs)
+                for step, open_step in self._open.items()
+            }
+        }
 
     def _pin_inputs(self, step: int, state: RunState) -> StepInputs:
         config, engine, _ = self._step_arguments
@@ -266,20 +271,20 @@ class FreshSteps:
         return admission
 
     def _issue(self, state: RunState, admission: Admission) -> None:
-        units_specs: list[list[EpisodeSpec]] = []
+        specs_by_unit: list[list[EpisodeSpec]] = []
         num_open_slots = admission.num_issuable
         while num_open_slots > 0:
             unit_specs: list[EpisodeSpec] = []
             while len(unit_specs) < min(self._config.scale.unit_games, num_open_slots):
                 unit_specs += self._next_group(state)
-            units_specs.append(unit_specs)
+            specs_by_unit.append(unit_specs)
             num_open_slots -= len(unit_specs)
-        if not units_specs:
+        if not specs_by_unit:
             return
         progress = state.step / self._config.steps
         pinned_keys = tuple(sorted({key for pinned in self._snapshot_pins for key in pinned}))
-        units = self._workers.issue(units_specs, progress, pinned_keys)
-        for unit, unit_specs in zip(units, units_specs, strict=True):
+        units = self._workers.issue(specs_by_unit, progress, pinned_keys)
+        for unit, unit_specs in zip(units, specs_by_unit, strict=True):
             admission.issue(unit, Counter(spec.group_id for spec in unit_specs))
         while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
             self._workers.published.release(self._snapshot_pins.pop(0))
@@ -303,7 +308,9 @@ class FreshSteps:
         players = {
             player for spec in self._workers.with_named_policies(specs) for player in spec.players
         }
-        self._snapshot_pins.append(published.pin(p for p in players if p.step is not None))
+        self._snapshot_pins.append(
+            published.pin(player for player in players if player.step is not None)
+        )
         groups: dict[int, list[EpisodeSpec]] = {}
         for spec in specs:  # specs of one group need not be adjacent
             groups.setdefault(spec.group_id, []).append(spec)
@@ -317,13 +324,15 @@ class FreshSteps:
             admission.reissue(unit)
         for unit, rollout in finished_units:
             self._counts += rollout.counts
-            episodes: dict[int, list[Episode]] = {}
+            groups: dict[int, list[Episode]] = {}
             for episode in rollout.episodes:
-                episodes.setdefault(episode.group_id, []).append(episode)
+                groups.setdefault(episode.group_id, []).append(episode)
             admission.record_arrival(
-                unit, {group: len(members) for group, members in episodes.items()}
+                unit, {number: len(episodes) for number, episodes in groups.items()}
             )
-            self._arrived_episodes |= {group: tuple(members) for group, members in episodes.items()}
+            self._arrived_episodes |= {
+                number: tuple(episodes) for number, episodes in groups.items()
+            }
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
 
@@ -352,17 +361,19 @@ class FreshSteps:
             self._methods,
             [episode for group in (*fresh_groups, *stale_groups) for episode in group.episodes],
             step=state.step,
-            stale_ids=frozenset(e.episode_id for group in stale_groups for e in group.episodes),
+            stale_ids=frozenset(
+                episode.episode_id for group in stale_groups for episode in group.episodes
+            ),
         )
         result.arm_of = {group.number: group.arm for group in (*fresh_groups, *stale_groups)}
         result.observed = [(table, result.arm_of) for table, _ in result.observed]
         result.counts, self._counts = self._counts, RolloutCounts()
         result.lag = sum(lags) / max(len(lags), 1)
         result.metrics["lag_max"] = float(max(lags, default=0))
-        num_episodes = [
+        num_stale, num_fresh = (
             sum(len(group.episodes) for group in groups) for groups in (stale_groups, fresh_groups)
-        ]
-        result.metrics["withheld_share"] = num_episodes[0] / max(sum(num_episodes), 1)
+        )
+        result.metrics["withheld_share"] = num_stale / max(num_stale + num_fresh, 1)
         budget = asdict(admission.budget)
         result.metrics |= {f"{name}_games": float(number) for name, number in budget.items()}
         return result

@@ -8,9 +8,9 @@ Only this file depends on the machine and the date. Configuration, seed and code
 ``replies`` says how much a reply depends on the other prompts in its batch. "own bits": not at all;
 a reply is the same in any batch. "within 1e-5": log-probabilities differ by up to 1e-5, ids rarely.
 ``decoding`` names the code that sampled replies: "compiled", or "torch" with the reason
-(``models/forward_pass.py``). A resumed run with other code gets other digits, and a warning.
-``measured`` names the weights that evaluation measures: "EMA weights", "live weights" or a mixture
-of members.
+(``models/forward_pass.py``). A resumed run that samples with other code gets other last
+digits, and prints a warning. ``measured`` names the weights that evaluation measures: "EMA
+weights", "live weights" or a mixture of members.
 """
 
 from __future__ import annotations
@@ -49,7 +49,13 @@ PACKAGES = (
     "peft",
 )
 # git arguments that select code, without pages and results
-PATHS = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
+CODE_PATHSPECS = (
+    "--",
+    ":/",
+    ":(top,exclude)docs",
+    ":(top,exclude)benchmarks/results",
+    ":(top,exclude)*.md",
+)
 
 
 def add_start(
@@ -59,7 +65,7 @@ def add_start(
     after_step: int,
     invariant: bool,
     decoding: str,
-    weights: str,
+    measured_weights: str,
 ) -> None:
     """Add a start to provenance.json, and warn if other code than before computes the replies.
 
@@ -71,7 +77,8 @@ def add_start(
         after_step: number of steps finished before this start.
         invariant: whether a reply has exactly the same numbers in any batch.
         decoding: the code that computes replies, in words.
-        weights: the weights that evaluation measures, from ``config.checks.measured_weights``.
+        measured_weights: the weights that evaluation measures, from
+            ``config.checks.measured_weights``.
     """
     earlier_starts = starts(path)
     # the earlier starts that finished a step
@@ -98,7 +105,7 @@ def add_start(
         "commit": code_commit(),
         "replies": "own bits" if invariant else "within 1e-5",
         "decoding": decoding,
-        "measured": weights,
+        "measured": measured_weights,
         "host": socket.gethostname(),
         "machine": {
             "kind": platform.machine(),
@@ -161,7 +168,9 @@ def code_commit() -> str | None:
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD") + (
-            "-dirty" if git("status", "--porcelain", "--untracked-files=no", *PATHS) else ""
+            "-dirty"
+            if git("status", "--porcelain", "--untracked-files=no", *CODE_PATHSPECS)
+            else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None

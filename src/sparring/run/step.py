@@ -235,7 +235,8 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         unsent_attempts = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent_attempts:
-                payoffs, seat_key = (payoff_sums[episode.game, turn.attempt], (index, turn.seat))
+                payoffs = payoff_sums[episode.game, turn.attempt]
+                seat_key = (index, turn.seat)
                 payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
@@ -252,13 +253,15 @@ def environment_metrics(
     """
     metrics: dict[str, float] = {}
     for game in games:
-        values_of: dict[str, list[float]] = {name: [] for name in game.figures}
-        for episode in episodes if values_of else ():
+        values_by_figure: dict[str, list[float]] = {name: [] for name in game.figures}
+        for episode in episodes if values_by_figure else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
                 seat_values = itertools.compress(values, episode.trained)
-                values_of[name] += (value for value in seat_values if not math.isnan(value))
-        means = {name: sum(items) / len(items) for name, items in values_of.items() if items}
+                values_by_figure[name] += (value for value in seat_values if not math.isnan(value))
+        means = {
+            name: sum(values) / len(values) for name, values in values_by_figure.items() if values
+        }
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -526,7 +529,7 @@ def request_plays(
         (episodes, counts), figures = yield from _relay_requests(plan_requests, judges)
         result.counts += counts
         if rollout.playouts:
-            playout_requests = _playouts(episodes, config, engine, step, refill)
+            playout_requests = _request_playouts(episodes, config, engine, step, refill)
             episodes, playout_figures = yield from _relay_requests(playout_requests, None)
             figures = {**figures, **playout_figures}
         episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
@@ -644,7 +647,7 @@ def _relay_requests(
         return result
 
 
-def _playouts(
+def _request_playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
     games = {game.name: game for game, _ in engine.environments}
@@ -652,9 +655,14 @@ def _playouts(
     limit = max_turns_at(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [section.credit.bind("credit") for section in config.by_policy.values()]
-    has_values = any("playouts" in required_services(credit) for credit in credits)
+    needs_estimates = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes, games, count=count, stream=stream, max_turns=limit, estimate_before=has_values
+        episodes,
+        games,
+        count=count,
+        stream=stream,
+        max_turns=limit,
+        estimate_before=needs_estimates,
     )
 
 
@@ -799,7 +807,7 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(make_arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     rollout = source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    rollout, knowledge = score_with_knowledge(engine, methods, state, rollout, progress)
+    rollout, knowledge_state = score_with_knowledge(engine, methods, state, rollout, progress)
     for table, arm_of in rollout.observed:
         book.observe(table, arm_of, step)
     times.append(time.perf_counter())
@@ -840,7 +848,7 @@ def play_round(
         metrics |= {f"{metric_prefix(batch.policy)}{name}": value for name, value in values.items()}
     times.append(time.perf_counter())
     metrics = {**_play_metrics(config, engine, rollout, methods), **replay_metrics, **metrics}
-    timing = _timing(times, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
+    timing = _timing(times, len(rollout.episodes), sum(batch.pack.num_tokens for batch in batches))
     timing |= engine.timing()
     timing |= {"seconds/oracle": rollout.counts.judging_seconds} if methods.oracles else {}
     next_state = state.after(
@@ -850,7 +858,7 @@ def play_round(
         },
         curriculum=book.state,
         replay=buffer,
-        **knowledge,
+        **knowledge_state,
         payoffs=state.payoffs.with_episodes(
             rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},

@@ -22,31 +22,31 @@ from sparring.view.worker_process import WorkerProcess
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
-SECONDS = 60.0  # time limit of an answer, including the time to load the model
-MODEL_KINDS = ("learner", "policy", "snapshot")  # kinds of players that a model of the run plays
+TIME_LIMIT_SECONDS = 60.0  # time limit of an answer, including the time to load the model
+MODEL_KINDS = ("learner", "policy", "snapshot")  # players that act with weights of the run
 
 
 class ActionProbabilities:
     """Queries the policies of runs; thread-safe."""
 
     def __init__(self) -> None:
-        self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
+        self._process = WorkerProcess("sparring.view.action_probabilities", TIME_LIMIT_SECONDS)
 
-    def at(self, run: ViewedRun, step: int, episode: Episode, number: int) -> Mapping[str, Any]:
-        """Return the probabilities of a turn's legal actions, or in ``why`` why there are none.
+    def at(self, run: ViewedRun, step: int, episode: Episode, turn_index: int) -> Mapping[str, Any]:
+        """Return the probabilities of a turn's legal actions; if there are none, ``why`` says why.
 
         Args:
             run: run of the episode.
             step: step of the episode.
             episode: episode of the turn.
-            number: number of the turn, from 0.
+            turn_index: index of the turn in the episode.
         """
-        why = _reason_unavailable(run, episode, episode.turns[number])
+        why = _reason_unavailable(run, episode, episode.turns[turn_index])
         if why is not None:
             return {"why": why}
         question = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
         try:
-            return {**self._process.ask({**question, "turn": number}), "why": None}
+            return {**self._process.ask({**question, "turn": turn_index}), "why": None}
         except RequestError as error:
             return {"why": str(error)}
 
@@ -83,8 +83,9 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         question: ``folder`` of the run, ``step``, ``episode`` and ``turn``.
 
     Returns:
-        ``step`` of the checkpoint, ``player`` of the weights, ``weights`` (live, EMA or snapshot),
-        ``actions``, ``probabilities``, and ``other``, the probability of all other replies.
+        ``step`` of the checkpoint, ``player``, whose weights were used, ``weights`` (live, EMA or
+        snapshot), ``actions``, ``probabilities``, and ``other``, the probability of all other
+        replies.
 
     Raises:
         SparringError: the probabilities cannot be computed.
@@ -97,7 +98,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         raise RunError("Another run is replacing this one.")
     turn = episode.turns[question["turn"]]
     lag = resolve(RunFolder.open(folder).config()).scale.lag
-    step = nearest(checkpoint.steps(folder), play_step - 1 - lag)
+    step = checkpoint_step_for(checkpoint.steps(folder), play_step - 1 - lag)
     engine = _load_engine(folder, step)
     player = _player_of_seat(engine, episode, turn.seat)
     agent: Any = engine.agent(player)
@@ -113,7 +114,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def nearest(steps: Sequence[int], target: int) -> int:
+def checkpoint_step_for(steps: Sequence[int], target: int) -> int:
     """Return the newest step that is at most ``target``; if there is none, the first step.
 
     Args:
@@ -128,13 +129,13 @@ def nearest(steps: Sequence[int], target: int) -> int:
     return max((step for step in steps if step <= target), default=steps[0])
 
 
-def prompt_ids(episode: Episode, number: int) -> tuple[int, ...]:
+def prompt_ids(episode: Episode, turn_index: int) -> tuple[int, ...]:
     """Return the token ids of a turn's prompt: the seat's conversation up to the reply."""
-    turn = episode.turns[number]
+    turn = episode.turns[turn_index]
     conversation = (turn.seat, turn.conversation)
     earlier_turns = [
         prior
-        for prior in episode.turns[:number]
+        for prior in episode.turns[:turn_index]
         if (prior.seat, prior.conversation) == conversation
     ]
     ids = [id_ for prior in earlier_turns for segment in prior.segments for id_ in segment.ids]
@@ -146,7 +147,11 @@ def prompt_ids(episode: Episode, number: int) -> tuple[int, ...]:
 
 
 def _player_of_seat(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
-    """Return the player of a seat; without a name it is ``main``, or the policy of its role."""
+    """Return the player of a seat, with the name of its policy.
+
+    A player without a name is ``main``; if the run has no such policy, it is the policy of the
+    seat's role.
+    """
     player = episode.players[seat]
     if player.name or MAIN in engine.policies:
         return player

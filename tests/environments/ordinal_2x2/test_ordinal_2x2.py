@@ -7,7 +7,7 @@ import pytest
 
 from sparring.core.errors import ConfigError
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, select_games
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.suite import load_suite
 from tests.environments.worlds import make_game_factory, state_after
@@ -58,7 +58,7 @@ def test_prompts_and_solutions_by_hand():
     assert len(counts) == 4 and min(counts.values()) > 30
     assert rules.illegal.forfeit_returns(rules, state_after(rules), 0)[0] == 1.0
     rules = game(**DILEMMA)
-    report = nash_conv(rules, enumerate_info_states(rules), UniformScorer())
+    report = evaluate_exploitability(rules, enumerate_info_states(rules), UniformScorer())
     assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx(
         (0.5, 0.5)
     )  # against uniform play, defecting earns (4 + 2) / 2 = 3

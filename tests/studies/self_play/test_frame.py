@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import MetaStrategy
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import evaluate_exploitability
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from studies.self_play.diverse import cardinality
@@ -83,7 +83,7 @@ def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
             query = states.queries[number]
             row = plan.policy[first_action : first_action + width].tolist()
             table[query.seat, query.key] = dict(zip(query.legal_actions, row, strict=True))
-    report = nash_conv(game, states, TabularScorer(table))
+    report = evaluate_exploitability(game, states, TabularScorer(table))
     assert report.nash_conv == pytest.approx(nash_conv_of(run), abs=1e-9)
     assert nash_conv_of(run) < 0.05
 

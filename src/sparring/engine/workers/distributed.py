@@ -217,7 +217,7 @@ class DistributedRollouts:
             total |= {"refused_weights": self._weights.num_rewritten}
             previous, self._previous_totals = self._previous_totals, total
             change = {name: value - previous.get(name, 0.0) for name, value in total.items()}
-        worker_seconds = change.pop("clock") * self._scheduler.workers
+        worker_seconds = change.pop("clock") * self._scheduler.num_workers
         busy_share = change.pop("busy") / worker_seconds if worker_seconds else 1.0
         idle_share = max(1 - busy_share, 0.0) if previous else 0.0
         return {"workers": float(num_ready), "workers_idle": idle_share, **change, **utilisation}
@@ -240,7 +240,7 @@ class DistributedRollouts:
     def _listen_once(self) -> None:
         with self._changed:
             now = self._fleet.now()
-            seconds = min(self._scheduler.wait(now), MAX_WAIT)
+            seconds = min(self._scheduler.seconds_to_wait(now), MAX_WAIT)
         messages = self._fleet.poll(seconds)
         with self._changed:
             if self._closed:
@@ -302,13 +302,13 @@ class DistributedRollouts:
         return self._scheduler.answered(worker, answer.units, now)
 
     def _handle_loss(self, worker: int, now: float) -> Sequence[Command]:
-        self._record_loss(self._scheduler.playing(worker))
+        self._record_loss(self._scheduler.playing_units(worker))
         self._weights.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
 
     def _rewrite_refused(self, worker: int) -> Sequence[Command]:
-        playing = self._scheduler.playing(worker)
+        playing = self._scheduler.playing_units(worker)
         units = [self._unit_to_send(unit) for unit in playing if unit in self._open]
         self._weights.rewrite_refused(worker, units)
         return self._scheduler.returned(worker, self._fleet.now())

@@ -147,7 +147,9 @@ class Admission:
         issued_groups = self._playing.pop(unit, None)
         if issued_groups is None:
             return
-        complete_groups = {g: count for g, count in groups.items() if count == issued_groups.get(g)}
+        complete_groups = {
+            group: count for group, count in groups.items() if count == issued_groups.get(group)
+        }
         self._arrived |= complete_groups
         self._closed["lost"] += sum(issued_groups.values()) - sum(complete_groups.values())
 

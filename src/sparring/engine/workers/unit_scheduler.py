@@ -311,7 +311,7 @@ class UnitScheduler:
             self._schedule_check(worker, -math.inf)
 
     @property
-    def workers(self) -> int:
+    def num_workers(self) -> int:
         """The number of workers, ready or not."""
         return len(self._workers)
 
@@ -335,7 +335,7 @@ class UnitScheduler:
             for worker in self._workers
         ]
 
-    def playing(self, worker: int) -> tuple[int, ...]:
+    def playing_units(self, worker: int) -> tuple[int, ...]:
         """Return the units that a worker plays now."""
         return self._workers[worker].playing
 
@@ -432,7 +432,7 @@ class UnitScheduler:
             self._schedule_check(worker, now)
         return commands + self._send_unsent(now)
 
-    def wait(self, now: float) -> float:
+    def seconds_to_wait(self, now: float) -> float:
         """Return the seconds until a tick may have a command."""
         check_at = self._checks[0][0] if self._checks else now + MIN_TIMEOUT
         if self._elastic and self._queue and not self._num_ready:
@@ -450,8 +450,10 @@ class UnitScheduler:
         if check_at < state.check_at:
             state.check_at = check_at
             heapq.heappush(self._checks, (check_at, worker))
-        if len(self._checks) > (1 + STALE_CHECKS) * self.workers:
-            next_checks = ((state.check_at, index) for index, state in enumerate(self._workers))
+        if len(self._checks) > (1 + STALE_CHECKS) * self.num_workers:
+            next_checks = (
+                (other_state.check_at, index) for index, other_state in enumerate(self._workers)
+            )
             self._checks = [check for check in next_checks if check[0] < math.inf]
             heapq.heapify(self._checks)
 
@@ -500,7 +502,7 @@ class UnitScheduler:
             if not state.is_ready:
                 continue  # the worker was lost after it became idle
             state.playing = self._queue.pop_message(
-                self.workers - self._num_given_up, self._timeout_rule.max_units
+                self.num_workers - self._num_given_up, self._timeout_rule.max_units
             )
             state.waiting_since = now
             self._schedule_check(worker, now)

@@ -203,7 +203,7 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
                 "dropped": sorted(rollout.counts.dropped_groups),
                 "judging": rollout.counts.judging_seconds,
                 "scored": rollout.counts.scored,
-                "silent": [record_of(e) for e in rollout.episodes if not e.turns],
+                "silent": [record_of(episode) for episode in rollout.episodes if not episode.turns],
             }
             for number, rollout in answer.rollouts.items()
         ]
@@ -264,7 +264,7 @@ def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswe
 def _parse_rollout(
     unit: Mapping[str, Any], with_turns: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
-    without_turns = {e.episode_id: e for e in map(episode_of, unit["silent"])}
+    without_turns = {episode.episode_id: episode for episode in map(episode_of, unit["silent"])}
     episodes = {**with_turns, **without_turns}
     counts = RolloutCounts(
         int(unit["retried"]),

@@ -168,7 +168,7 @@ class Worker:
         if not newer_files:
             return
         previous = self._weights_of
-        snapshot_files = [f for f in previous.values() if ref(f.player).step is not None]
+        snapshot_files = [file for file in previous.values() if ref(file.player).step is not None]
         try:
             self.load_weights([*snapshot_files, *newer_files], files)
         except RefusedError as refusal:  # even newer weights may have replaced this file

@@ -80,7 +80,7 @@ class Gymnasium(WordedEnvironment):
     Pitfalls: environments with continuous actions are refused; those that only draw pictures need
     ``word``, or show their numbers. Bounds of payoffs are known for few environments.
     Reference: Gymnasium (arXiv 2407.17032), version 1.4.0.
-    Verified by: tests/bridges/test_gymnasium.py.
+    Verified by: tests/bridges/test_farama.py.
 
     Args:
         game: id of the registry, such as "FrozenLake-v1"; or "module.function", a function in a

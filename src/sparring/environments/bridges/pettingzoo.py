@@ -28,10 +28,11 @@ CHIPS = tuple(map(str, range(101)))
 
 
 def _board(free: str | None, *, is_reversed: bool = False) -> Callable[[Any, Any, str], str]:
-    """Return a wording of a board: X is the seat's own piece, O another's; ``free`` an empty cell.
+    """Return a function that describes a board: X is the seat's own piece, O another seat's piece.
 
-    Without ``free``, an empty cell is its number, which is the action. The first two planes are the
-    seat's own pieces and the others', or, ``is_reversed``, the other way round.
+    An empty cell is written as ``free``; if ``free`` is None, as its number, which is also the
+    action. Plane 0 has the seat's own pieces, and plane 1 those of the others; with
+    ``is_reversed`` the planes are exchanged.
     """
 
     def describe(environment: Any, observation: Any, agent: str) -> str:
@@ -166,13 +167,13 @@ class PettingZoo(WordedEnvironment):
 
     What: the library's rules. A seat reads its observation in words, and names a legal action (the
     action mask). Rewards of all steps add up to the returns. The classic games have wordings here;
-    other environments need ``word``, or show their numbers.
+    for other environments give ``word``, otherwise a seat reads the numbers of its observation.
     When to use: to train in the games and simulators of the multi-agent field.
-    Pitfalls: copies of a play are exact copies in the classic games, and a replay of seed and
-    replies elsewhere, so searches with many copies are slow there. Environments that only draw
+    Pitfalls: in the classic games a copy of a play is exact. In other environments the seed and the
+    replies are played again, so searches with many copies are slow. Environments that only draw
     pictures (Atari, MPE) need ``word``. Bounds of payoffs are known for the classic games only.
     Reference: PettingZoo (arXiv 2009.14471), version 1.27.0.
-    Verified by: tests/bridges/test_pettingzoo.py.
+    Verified by: tests/bridges/test_farama.py.
 
     Args:
         game: id of the registry, such as "classic/connect_four-v3"; or "module.function", a
@@ -242,7 +243,7 @@ class PettingZooPlay(WordedPlay):
             while game.agents and (
                 game.terminations[game.agent_selection] or game.truncations[game.agent_selection]
             ):
-                game.step(None)  # an agent that is over must pass once
+                game.step(None)  # an agent that is done must step once with None
             agents = [game.agent_selection] if game.agents else []
         else:
             agents = game.agents
@@ -250,11 +251,11 @@ class PettingZooPlay(WordedPlay):
         self.due_seats = tuple(sorted(map(self.rules.roles.index, agents)))
         for seat in self.due_seats:
             agent = self.rules.roles[seat]
-            seen = self._observations[agent] if self._is_parallel else game.observe(agent)
+            observation = self._observations[agent] if self._is_parallel else game.observe(agent)
             info = (self._infos if self._is_parallel else game.infos).get(agent, {})
-            mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+            mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
             mask = info.get("action_mask") if mask is None else mask
-            self.set_view(seat, agent, seen, game.action_space(agent), mask)
+            self.set_view(seat, agent, observation, game.action_space(agent), mask)
 
     def advance(self, replies: Mapping[int, str]) -> None:
         """Apply the actions."""
@@ -273,18 +274,18 @@ class PettingZooPlay(WordedPlay):
         """Copy a classic game; other environments are replayed."""
         if self._is_parallel or not self.rules.game.startswith("classic/"):
             return False
-        self.library = _twin(self.library, {})
+        self.library = _copy_game(self.library, {})
         self.views, self.legal_numbers = dict(self.views), dict(self.legal_numbers)
         return True
 
 
-def _twin(game: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy of a game and its wrappers; ``deepcopy`` would make a new game instead."""
-    twin = memo[id(game)] = object.__new__(type(game))
+def _copy_game(game: Any, memo: dict[int, Any]) -> Any:
+    """Return a copy of a game and its wrappers; ``deepcopy`` of a wrapper would make a new game."""
+    game_copy = memo[id(game)] = object.__new__(type(game))
     for name, value in vars(game).items():
         is_game = name == "env" and hasattr(value, "possible_agents")
-        vars(twin)[name] = _twin(value, memo) if is_game else copy.deepcopy(value, memo)
-    return twin
+        vars(game_copy)[name] = _copy_game(value, memo) if is_game else copy.deepcopy(value, memo)
+    return game_copy
 
 
 def library_ids() -> list[str]:

@@ -137,7 +137,7 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
     is_first = not call.log
     role = rules.roles[seat]
     if is_first:
-        names = [start.names[item] for item in call.items]
+        names = [start.names[row] for row in call.rows]
         if brief:
             text = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
         else:
@@ -152,7 +152,7 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
     gap = "\n\n" if rules.by_words else " "
     text = f"{text} left {call.turns}" if brief else f"{text}{gap}Turns left: {call.turns}."
     ask = "" if brief else searching.reply_forms(start.columns, is_first, by_words=rules.by_words)
-    key = f"{role} {call.items} | {' | '.join((*call.log, text))}"
+    key = f"{role} {call.rows} | {' | '.join((*call.log, text))}"
     return Observation(prompt=text, ask=ask, key=key, view=text, fresh=is_first)
 
 
@@ -363,7 +363,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.steps[seat] += 1
             self.calls[seat] = call = searching.apply_action(self, seat, call, action)
             if action == searching.DONE or not call.turns:
-                is_out_of_turns = action != searching.DONE and self.open_items(call.items)
+                is_out_of_turns = action != searching.DONE and self.open_items(call.rows)
                 self.ends = {**self.ends, seat: "turns" if is_out_of_turns else "answered"}
                 del self.calls[seat]
                 self.search_log = call.log if seat == LEAD else ()
@@ -410,7 +410,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             call = self.calls.get(seat)
             if call is not None:
                 heading(canvas, "Items")
-                paragraph(canvas, ", ".join(start.names[item] for item in call.items))
+                paragraph(canvas, ", ".join(start.names[row] for row in call.rows))
                 if call.open_page >= 0:
                     _draw_page(canvas, self, call.open_page)
         elif seat is None:
@@ -436,7 +436,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             call = self.calls.get(seat)
             if call is None:
                 return f"{rules.roles[seat]} is not at work."
-            names = ", ".join(self.start.names[item] for item in call.items)
+            names = ", ".join(self.start.names[row] for row in call.rows)
             return f"{rules.roles[seat]} searches for {names}; {call.turns} turns left."
         text = self.wave_texts[-1] if self.wave_texts else "No worker was called yet."
         return f"{' '.join(text.split())} Waves so far: {len(self.waves)}."

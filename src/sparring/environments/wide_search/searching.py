@@ -29,15 +29,15 @@ class SearchCall:
     """The current call of a worker.
 
     Args:
-        items: numbers of the rows to complete.
+        rows: numbers of the rows to complete.
         turns: number of turns left.
         open_page: index of the open page, -1 if no page is open. This is the index of a row or, if
             workers search by words, an index in ``pages``.
-        log: prompts and replies since the call, in turn.
+        log: prompts and replies since the call, alternating.
         results: indices of the pages that the last search found.
     """
 
-    items: tuple[int, ...]
+    rows: tuple[int, ...]
     turns: int
     open_page: int = -1
     log: tuple[str, ...] = ()
@@ -71,49 +71,47 @@ def pages(play: SharedNotes) -> tuple[Page, ...]:
 
 def actions(play: SharedNotes, call: SearchCall) -> tuple[str, ...]:
     """Return the legal actions of a worker."""
-    start = play.start
+    world = play.start
     if not play.by_words:
-        open_actions = (
-            f"{OPEN} {start.names[item]}" for item in call.items if item != call.open_page
-        )
+        open_actions = (f"{OPEN} {world.names[row]}" for row in call.rows if row != call.open_page)
         note_actions = (
             f"{NOTE} {name} {value}"
-            for column, name in enumerate(start.columns)
+            for column, name in enumerate(world.columns)
             if call.open_page >= 0 and (call.open_page, column) not in play.notes
             for value in VALUES[name]
         )
         return (*open_actions, *note_actions, DONE)
-    names = [start.names[item] for item in call.items]
-    pairs = (f"{name} {column}" for name in names for column in start.columns)
-    queries = (*names, *start.columns, *pairs)
+    names = [world.names[row] for row in call.rows]
+    pairs = (f"{name} {column}" for name in names for column in world.columns)
+    queries = (*names, *world.columns, *pairs)
     note_actions = (
-        f"{NOTE} {start.names[item]} {name} {value}"
-        for item, column in noteable_cells(play, call)
-        for name in start.columns[column : column + 1]
+        f"{NOTE} {world.names[row]} {name} {value}"
+        for row, column in noteable_cells(play, call)
+        for name in world.columns[column : column + 1]
         for value in VALUES[name]
     )
     open_actions = (f"{OPEN} {number}" for number in range(1, len(call.results) + 1))
-    return (*(f"{SEARCH} {words}" for words in queries), *open_actions, *note_actions, DONE)
+    return (*(f"{SEARCH} {query}" for query in queries), *open_actions, *note_actions, DONE)
 
 
 def noteable_cells(play: SharedNotes, call: SearchCall) -> list[tuple[int, int]]:
     """Return the cells that a worker may note: its empty cells, after it opened a page."""
     columns = range(len(play.start.columns)) if call.open_page >= 0 else ()
-    cells = ((item, column) for item in call.items for column in columns)
+    cells = ((row, column) for row in call.rows for column in columns)
     return [cell for cell in cells if cell not in play.notes]
 
 
 def apply_action(play: SharedNotes, seat: int, call: SearchCall, reply: str) -> SearchCall:
     """Apply an action and return the worker's new call; add a note to the shared notes."""
-    word, _, argument = reply.partition(" ")
-    if word == SEARCH:
+    command, _, argument = reply.partition(" ")
+    if command == SEARCH:
         return replace(call, results=find_pages(pages(play), argument))
-    if word == OPEN:
-        number = (
+    if command == OPEN:
+        page_index = (
             call.results[int(argument) - 1] if play.by_words else play.start.names.index(argument)
         )
-        return replace(call, open_page=number)
-    if word == NOTE:
+        return replace(call, open_page=page_index)
+    if command == NOTE:
         if play.by_words:
             note = _parse_note(play, call, argument)
             assert note is not None, "step() accepts only valid notes"
@@ -145,34 +143,34 @@ def read_action(play: SharedNotes, call: SearchCall, reply: str, exact: bool) ->
     return None
 
 
-def _parse_command(play: SharedNotes, call: SearchCall, word: str, text: str) -> str | None:
+def _parse_command(play: SharedNotes, call: SearchCall, command: str, text: str) -> str | None:
     """Return an action in normal form; None if it is illegal now."""
-    if word == DONE:
+    if command == DONE:
         return None if re.search(r"\w", text) else DONE
-    if word == SEARCH:
-        words = " ".join(text.split())[:MAX_QUERY_CHARS].strip(SEPARATORS)
-        return f"{SEARCH} {words}" if re.search(r"[^\W_]", words) else None
-    if word == OPEN:
+    if command == SEARCH:
+        query = " ".join(text.split())[:MAX_QUERY_CHARS].strip(SEPARATORS)
+        return f"{SEARCH} {query}" if re.search(r"[^\W_]", query) else None
+    if command == OPEN:
         number = _NUMBER.match(text)
         is_result = number is not None and 1 <= int(number[1]) <= len(call.results)
         return f"{OPEN} {int(number[1])}" if is_result and number else None
     note = _parse_note(play, call, text)
     if note is None:
         return None
-    (item, column), value = note
-    return f"{NOTE} {play.start.names[item]} | {play.start.columns[column]} | {value}"
+    (row, column), value = note
+    return f"{NOTE} {play.start.names[row]} | {play.start.columns[column]} | {value}"
 
 
 def _parse_note(play: SharedNotes, call: SearchCall, text: str) -> tuple[Cell, str] | None:
     """Return (cell, value) of a note; None if the worker may not note the cell now."""
-    start, cells = play.start, noteable_cells(play, call)
-    items = {start.names[item]: item for item, _ in cells}
-    name, text = _split_name(text, items)
-    columns = {start.columns[number]: number for item, number in cells if item == items.get(name)}
-    column, text = _split_name(text, columns)
+    world, cells = play.start, noteable_cells(play, call)
+    rows = {world.names[row]: row for row, _ in cells}
+    name, text = _split_name(text, rows)
+    columns = {world.columns[column]: column for row, column in cells if row == rows.get(name)}
+    column_name, text = _split_name(text, columns)
     value = " ".join(text.strip(SEPARATORS).replace("|", "/").split())
     value = value[:MAX_VALUE_CHARS].strip(SEPARATORS)
-    return ((items[name], columns[column]), value) if column and value else None
+    return ((rows[name], columns[column_name]), value) if column_name and value else None
 
 
 def _split_name(text: str, names: dict[str, int]) -> tuple[str, str]:
@@ -191,37 +189,39 @@ def sample(play: SharedNotes, call: SearchCall, stream: Stream) -> str:
     Most actions make progress: a note of a random cell with a random value of the open page, a
     random page of the last search, or a search for a name, half of the time with a column.
     """
-    start, cells, draw = play.start, noteable_cells(play, call), stream.uniform(0)
+    world, cells, draw = play.start, noteable_cells(play, call), stream.uniform(0)
     if draw < 0.05:
         return DONE
     if draw < 0.55 and cells:
-        item, column = cells[stream.integer(1, len(cells))]
+        row, column = cells[stream.integer(1, len(cells))]
         page = pages(play)[call.open_page].text
         values = [line.partition(": ")[2] for line in page.splitlines() if ": " in line]
         if values:
             value = values[stream.integer(2, len(values))]
-            return f"{NOTE} {start.names[item]} | {start.columns[column]} | {value}"
+            return f"{NOTE} {world.names[row]} | {world.columns[column]} | {value}"
     if draw < 0.8 and call.results:
         return f"{OPEN} {1 + stream.integer(1, len(call.results))}"
-    words = start.names[call.items[stream.integer(1, len(call.items))]]
+    query = world.names[call.rows[stream.integer(1, len(call.rows))]]
     if stream.uniform(2) < 0.5:
-        words = f"{words} {start.columns[stream.integer(3, len(start.columns))]}"
-    return f"{SEARCH} {words}"
+        query = f"{query} {world.columns[stream.integer(3, len(world.columns))]}"
+    return f"{SEARCH} {query}"
 
 
 def result_text(play: SharedNotes, call: SearchCall) -> str:
     """Return the text of the result of a worker's last action: titles, a page, or "noted"."""
-    word, brief = call.log[-1].split()[0], play.brief
-    if word == NOTE:
+    command, brief = call.log[-1].split()[0], play.brief
+    if command == NOTE:
         return "noted" if brief else "Noted."
     if not play.by_words:
-        page, name = play.start.row(call.open_page), play.start.names[call.open_page]
+        values, name = play.start.row(call.open_page), play.start.names[call.open_page]
         if brief:
-            return f"page {name} {' '.join(f'{column} {value}' for column, value in page.items())}"
-        facts = "; ".join(f"{column}: {value}" for column, value in page.items())
+            return (
+                f"page {name} {' '.join(f'{column} {value}' for column, value in values.items())}"
+            )
+        facts = "; ".join(f"{column}: {value}" for column, value in values.items())
         return f"The page of {name}. {facts}."
     library_pages = pages(play)
-    if word == OPEN:
+    if command == OPEN:
         text = library_pages[call.open_page].text
         return f"page {text}" if brief else text
     dot = "" if brief else "."

@@ -21,9 +21,10 @@ def nash(game: MetaGame) -> MetaStrategy:
 
     Side 1 solves the same problem for -U transposed. Payoffs are first shifted and scaled into
     [-1, 1], which changes no equilibrium. If all payoffs are equal the result is uniform.
-    Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
-    weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one result,
-    and ``projected_replicator`` moves less. With payoffs of few episodes wrong members have weight.
+    Pitfalls: among several equilibria the choice is arbitrary: of two equal members one may have
+    all the weight and the other none, and noise in the payoffs moves the support.
+    ``max_entropy_nash`` has one result, and ``projected_replicator`` moves less. If the payoffs are
+    means of few episodes, weak members can have weight.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.
     Verified by: tests/league/meta_solvers/test_nash.py.

@@ -311,8 +311,9 @@ class Ledger:
     def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
             was_sent, self.known = self.known > 0, max(self.known, 1)
-            empty = Segment(kind="sampled", ids=())
-            return (empty,) if was_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
+            empty_reply = Segment(kind="sampled", ids=())
+            first_token = Segment(kind="prompt", ids=self.ids[:1])
+            return (empty_reply,) if was_sent else (first_token, empty_reply)
         segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1

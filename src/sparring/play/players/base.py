@@ -227,7 +227,7 @@ class AgentCall:
             self._batches = iter(([*enumerate(replies(name, agent, turns))],))
 
     def take(self) -> Sequence[tuple[int, Reply | FailedPlay]]:
-        """Return the replies that have batch, each with the index of its turn.
+        """Return the replies that have arrived, each with the index of its turn.
 
         Raises:
             PluginError: the agent raised an error, or did not give one reply per turn.

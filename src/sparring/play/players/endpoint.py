@@ -86,7 +86,7 @@ class EndpointAgent:
         if self._batch.is_over:
             self._batch = _RequestBatch()
         batch = self._batch
-        # requests are made before the threads start, as game states are not thread-safe
+        # all request texts are built before the threads start: game states are not thread-safe
         requests = [(self._request(turn), turn.stream.key) for turn in turns]
         futures = [
             self._threads.submit(batch.answer, self.account, *request) for request in requests
@@ -191,15 +191,15 @@ def endpoint(
     checkpoints that are served under one name and address need two cache files. If a seat may try
     again after an illegal reply, its request ends with a notice of that reply. Budgets count what
     this agent spends; answers from the cache are free. Requests under way when a budget runs out
-    are still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of
-    the last one. Sampling is reproducible only as far as the endpoint honours seeds.
+    are still paid, so the spending can exceed it by up to ``concurrency`` requests.
+    Sampling is reproducible only as far as the endpoint honours seeds.
 
     Args:
         model: the model's name at the endpoint.
-        base_url: address of the API, without "/chat/completions": on this machine, at the provider
-            of the key, or on a host in the environment variable SPARRING_ENDPOINT_HOSTS.
+        base_url: address of the API, without "/chat/completions". Allowed hosts: this machine, the
+            provider of the key, and those in the environment variable SPARRING_ENDPOINT_HOSTS.
         key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
-            Addresses of this machine may do without a key.
+            An address on this machine needs no key.
         system: the system message. Empty: no system message, for models whose template has none.
         temperature: temperature of sampling, at least 0. null leaves it to the endpoint.
         top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
@@ -218,8 +218,8 @@ def endpoint(
         price_out: price of a million reply tokens, in the same currency.
         cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
             repeated request is answered from it. A plain name is a file in answers/ of the cache
-            folder; a path must be typed, or lie in a folder of SPARRING_ENDPOINT_FILES. null
-            (default): no file.
+            folder. A path is accepted if the user typed it on the command line, or if it lies in a
+            folder that SPARRING_ENDPOINT_FILES names. null (default): no file.
 
     Raises:
         ConfigError: a number is out of range, a budget has no price, the key or the package openai

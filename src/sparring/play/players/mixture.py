@@ -172,9 +172,9 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
     """
-    names = [text for text, weight in players.items() if not 0 <= weight < math.inf]
-    if names:
-        name = names[0]
+    invalid_names = [name for name, weight in players.items() if not 0 <= weight < math.inf]
+    if invalid_names:
+        name = invalid_names[0]
         raise ConfigError(
             f"mixture: the weight of {quoted(name)} is {players[name]!r}; write a "
             "number of at least 0."

@@ -155,10 +155,10 @@ class PolicyAgent:
             [(*self.renderer.reply(action)[:-1], end) for action in legal for end in end_ids]
             for legal in actions
         ]
-        sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
+        can_send_flags = [len(prompt) <= self._longest_prompt for prompt in prompts]
         pairs = [
             (prompt, reply)
-            for prompt, reply, can_send in zip(prompts, replies, sendable, strict=True)
+            for prompt, reply, can_send in zip(prompts, replies, can_send_flags, strict=True)
             if can_send
         ]
         logprobs = iter(
@@ -168,7 +168,7 @@ class PolicyAgent:
             np.logaddexp.reduce(np.reshape(next(logprobs), (len(legal), len(end_ids))), axis=1)
             if can_send
             else np.full(len(legal), -np.inf)
-            for legal, can_send in zip(actions, sendable, strict=True)
+            for legal, can_send in zip(actions, can_send_flags, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:

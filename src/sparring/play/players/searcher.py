@@ -79,10 +79,10 @@ class Searcher(TextAgent):
         pages = searching.pages(play) if play.rules.by_words else ()
         page = call.open_page
         item = pages[page].item if pages and page >= 0 else page
-        for column in columns if item in call.items else ():
+        for column in columns if item in call.rows else ():
             if (item, column) not in play.notes:
                 return self._note_cell(play, (item, column), stream)
-        for item in call.items:
+        for item in call.rows:
             if any((item, column) not in play.notes for column in columns):
                 return self._find_page(play, call, pages, item)
         return DONE

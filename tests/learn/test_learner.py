@@ -47,7 +47,7 @@ def losses(*specs):
     return [WeightedLoss(bound=bind("losses", name, options), weight=parse(weight)) for name, weight, options in specs]
 
 
-def naive_gradient(model, episodes, advantages, temperature=1.0):
+def gradient_by_loops(model, episodes, advantages, temperature=1.0):
     """Return the gradient of the policy-gradient token mean by one Hugging Face forward per seat of each game."""
     model.network.zero_grad()
     rows, total, count = list(ordered_turns(episodes)), 0.0, 0
@@ -79,7 +79,7 @@ def test_update_equals_one_row_per_game(micro_tokens):
     data, rows = pack(episodes), len(turn_table(episodes).reward)
     assert len(data.sequences) < len(data.distinct)  # some games are equal
     advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
-    expected = naive_gradient(engine.model, episodes, advantages)
+    expected = gradient_by_loops(engine.model, episodes, advantages)
     learner = Learner(
         engine.model,
         LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens),

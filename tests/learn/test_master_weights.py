@@ -23,7 +23,7 @@ def weights(dtype=torch.bfloat16):
     ]
 
 
-def gradients(step):
+def make_gradients(step):
     generator = torch.Generator().manual_seed(100 + step)
     return [torch.randn(5, 7, generator=generator).bfloat16(), torch.randn(3, generator=generator)]
 
@@ -31,7 +31,7 @@ def gradients(step):
 def learn(parameters, optimizer, steps):
     for step in steps:
         optimizer.zero_grad()
-        for parameter, gradient in zip(parameters, gradients(step), strict=True):
+        for parameter, gradient in zip(parameters, make_gradients(step), strict=True):
             parameter.grad = gradient.to(parameter.dtype)
         optimizer.step()
 
@@ -39,11 +39,13 @@ def learn(parameters, optimizer, steps):
 def adamw_by_hand(weight, gradients):
     """Return the value of one weight after AdamW with these gradients, computed in Python floats."""
     mean, square = 0.0, 0.0
-    beta, gamma = OPTIONS["betas"]
+    beta1, beta2 = OPTIONS["betas"]
     for count, gradient in enumerate(gradients, 1):
         weight *= 1 - OPTIONS["lr"] * OPTIONS["weight_decay"]
-        mean, square = beta * mean + (1 - beta) * gradient, gamma * square + (1 - gamma) * gradient**2
-        weight -= OPTIONS["lr"] * (mean / (1 - beta**count)) / (math.sqrt(square / (1 - gamma**count)) + OPTIONS["eps"])
+        mean, square = beta1 * mean + (1 - beta1) * gradient, beta2 * square + (1 - beta2) * gradient**2
+        weight -= (
+            OPTIONS["lr"] * (mean / (1 - beta1**count)) / (math.sqrt(square / (1 - beta2**count)) + OPTIONS["eps"])
+        )
     return weight
 
 
@@ -56,26 +58,28 @@ def test_16_bit_weights_are_updated_as_in_float32():
     assert masters[0].dtype == torch.float32 and masters[1] is None, "float32 weights need no master"
     for index, values in enumerate((masters[0], parameters[1].detach())):
         for position in range(values.numel()):
-            gradients_of_weight = [float(gradients(step)[index].flatten()[position]) for step in range(STEPS)]
+            gradients_of_weight = [float(make_gradients(step)[index].flatten()[position]) for step in range(STEPS)]
             assert float(values.flatten()[position]) == pytest.approx(
                 adamw_by_hand(float(initial_weights[index].flatten()[position]), gradients_of_weight), abs=5e-6
             )
     assert parameters[0].dtype == torch.bfloat16 and parameters[0].equal(masters[0].bfloat16())
-    without_masters = weights()
-    learn(without_masters, torch.optim.AdamW(without_masters, **OPTIONS, fused=True), range(STEPS))
-    share_unchanged = (without_masters[0] == initial_weights[0]).float().mean()
+    parameters_without_masters = weights()
+    learn(
+        parameters_without_masters, torch.optim.AdamW(parameters_without_masters, **OPTIONS, fused=True), range(STEPS)
+    )
+    share_unchanged = (parameters_without_masters[0] == initial_weights[0]).float().mean()
     assert share_unchanged > 0.8 > (parameters[0] == initial_weights[0]).float().mean(), (
         "without masters, updates are rounded away"
     )
-    assert without_masters[1].equal(parameters[1]), "float32 weights get the same update without masters"
+    assert parameters_without_masters[1].equal(parameters[1]), "float32 weights get the same update without masters"
 
 
 def test_the_saved_state_is_complete(tmp_path):
     parameters = weights()
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
-    for number, steps in enumerate((range(3), range(3, 6))):
+    for steps, clear_state in ((range(3), False), (range(3, 6), True)):
         learn(parameters, optimizer, steps)
-        if number:
+        if clear_state:  # a state that is not yet created is also saved
             optimizer.state.clear()
         save_optimizer(optimizer, tmp_path / "file")
         restored_parameters = copy.deepcopy(parameters)
@@ -104,7 +108,7 @@ def test_a_weight_changed_from_outside_replaces_its_master():
     assert new_master[is_changed].equal(torch.full((7,), 3.0)) and new_master[~is_changed].equal(master[~is_changed])
 
 
-def test_zero_grad_clears_gradients_and_parameters_without_one_stay():
+def test_zero_grad_clears_gradients_and_parameters_without_gradient_do_not_change():
     parameters = weights()
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
     initial_weights = parameters[0].detach().clone()
@@ -131,17 +135,18 @@ def one_thread():
 
 @given(
     shapes=st.lists(st.tuples(st.integers(1, 13), st.integers(1, 21)), min_size=1, max_size=3),
-    ranks=st.sampled_from([2, 4]),
+    num_ranks=st.sampled_from([2, 4]),
     seed=st.integers(0, 99),
 )
-def test_updates_of_row_blocks_are_bit_equal_to_those_of_full_weights(shapes, ranks, seed):
+def test_updates_of_row_blocks_are_bit_equal_to_those_of_full_weights(shapes, num_ranks, seed):
     generator = torch.Generator().manual_seed(seed)
     full_weights = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
     full_optimizer = torch.optim.AdamW(full_weights, **BLOCK_OPTIONS, betas=BETAS, fused=True)
     row_blocks = [
-        [*weight.detach().clone().chunk(ranks), *[torch.zeros(0)] * ranks][:ranks] for weight in full_weights
+        [*weight.detach().clone().chunk(num_ranks), *[torch.zeros(0)] * num_ranks][:num_ranks]
+        for weight in full_weights
     ]  # as fully_shard splits the rows
-    block_weights = [
+    block_states = [
         [(rows.reshape(-1).clone(), torch.zeros(rows.numel()), torch.zeros(rows.numel())) for rows in tensor_blocks]
         for tensor_blocks in row_blocks
     ]
@@ -150,11 +155,11 @@ def test_updates_of_row_blocks_are_bit_equal_to_those_of_full_weights(shapes, ra
         for parameter, gradient in zip(full_weights, gradients, strict=True):
             parameter.grad = gradient.clone()
         full_optimizer.step()
-        for rank in range(ranks):
+        for rank in range(num_ranks):
             rows = []
-            for rank_blocks, gradient in zip(block_weights, gradients, strict=True):
-                offset = sum(len(weight) for weight, *_ in rank_blocks[:rank])
-                weight, mean, square = rank_blocks[rank]
+            for tensor_blocks, gradient in zip(block_states, gradients, strict=True):
+                offset = sum(len(weight) for weight, *_ in tensor_blocks[:rank])
+                weight, mean, square = tensor_blocks[rank]
                 rows.append(
                     OptimizerRows(
                         (weight, gradient.reshape(-1)[offset : offset + len(weight)], mean, square),
@@ -165,7 +170,7 @@ def test_updates_of_row_blocks_are_bit_equal_to_those_of_full_weights(shapes, ra
                 )
             update(rows, **BLOCK_OPTIONS, beta1=BETAS[0], beta2=BETAS[1])
             assert all(float(block.step) == step for block in rows)
-    for parameter, rank_blocks in zip(full_weights, block_weights, strict=True):
-        weight, mean, square = (torch.cat(blocks).view_as(parameter) for blocks in zip(*rank_blocks, strict=True))
+    for parameter, tensor_blocks in zip(full_weights, block_states, strict=True):
+        weight, mean, square = (torch.cat(blocks).view_as(parameter) for blocks in zip(*tensor_blocks, strict=True))
         state = full_optimizer.state[parameter]
         assert weight.equal(parameter.detach()) and mean.equal(state["exp_avg"]) and square.equal(state["exp_avg_sq"])

@@ -72,9 +72,9 @@ def test_the_gradient_is_that_of_the_loss_for_any_order_of_pairs(seed, order):
     mean = mean_scores(logprobs.detach().numpy(), turns, 0.3)
     assert mean == pytest.approx(means.detach().numpy())
     order = list(order)
-    for better_tokens, worse_tokens in ((better, worse), (better[order], worse[order])):
+    for better_indices, worse_indices in ((better, worse), (better[order], worse[order])):
         assert gradient(
-            mean[better_tokens] - mean[worse_tokens], better_tokens, worse_tokens, turns, 0.3
+            mean[better_indices] - mean[worse_indices], better_indices, worse_indices, turns, 0.3
         ) == pytest.approx(expected.numpy(), abs=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
     episodes = episodes_of(run)
     batch = run.batch(episodes, progress=0.0)  # with learning rate 0 no weight changes
     data, turns = batch.pack, batch.turns
-    ids_of_player, scores_of = {}, {}
+    ids_of_player, turn_scores = {}, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         ids, score = ids_of_player.setdefault((episode.episode_id, turn.seat), []), 0.0
         for segment in turn.segments:
@@ -104,19 +104,21 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
                     logits = hugging_face(run.policies["main"].process.model.network)(torch.tensor([ids])).logits[0, -1]
                     score = score + logits.log_softmax(-1)[token]
                 ids.append(token)
-        scores_of.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
-    key = {
+        turn_scores.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
+    group_keys = {
         number: (turns.group[row], turns.role[row])
         for row, number in reversed(list(enumerate(turns.trajectory.tolist())))
     }
-    returns = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in key}
+    returns = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in group_keys}
     if pairs == "all":
-        compared_pairs = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
+        compared_pairs = [
+            (a, b) for a in group_keys for b in group_keys if group_keys[a] == group_keys[b] and returns[a] > returns[b]
+        ]
     else:
         compared_pairs = []
-        for group_and_role in set(key.values()):
+        for group_and_role in set(group_keys.values()):
             members = sorted(
-                (number for number in key if key[number] == group_and_role),
+                (number for number in group_keys if group_keys[number] == group_and_role),
                 key=lambda number: (returns[number], number),
             )
             compared_pairs += [
@@ -124,7 +126,7 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
                 for k in range(len(members) // 2)
                 if returns[members[-1 - k]] > returns[members[k]]
             ]
-    means = {number: sum(scores) / len(scores) for number, scores in scores_of.items()}
+    means = {number: sum(scores) / len(scores) for number, scores in turn_scores.items()}
     loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in compared_pairs) / len(compared_pairs)
     expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
     gradients = []

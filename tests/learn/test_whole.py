@@ -42,7 +42,7 @@ def run_and_episodes():
     return engine, pack(episodes, LegalReplies(engine.policies["main"].renderer.reply)), turn_table(episodes)
 
 
-def learner_with(run, function, requirements=("whole",), **config):
+def make_learner_with_loss(run, function, requirements=("whole",), **config):
     module = types.SimpleNamespace(NEEDS=set(requirements))
     losses_of_learner = BoundPlugin(
         plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={}
@@ -77,7 +77,7 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
         recorded_minibatches.append(minibatch)
         return LossTerm(values=batch.logprobs)
 
-    update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), run_and_episodes)
+    update(make_learner_with_loss(run, probe, ("whole", "entropy", "reference_logprobs"), **config), run_and_episodes)
     returns, first_turns = trajectory_returns(turns)
     groups = start_groups(turns)[0]
     for minibatch in recorded_minibatches:
@@ -108,7 +108,9 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
 def test_a_minibatch_needs_no_unnecessary_forward_passes(
     run_and_episodes, monkeypatch, requirements, config, passes, passes_of_reference
 ):
-    learner = learner_with(run_and_episodes[0], lambda batch: LossTerm(values=batch.logprobs), requirements, **config)
+    learner = make_learner_with_loss(
+        run_and_episodes[0], lambda batch: LossTerm(values=batch.logprobs), requirements, **config
+    )
     forward_calls, forward = [], learner._forward
     monkeypatch.setattr(
         learner, "_forward", lambda model, part: forward_calls.append((model, len(part.tokens))) or forward(model, part)
@@ -125,7 +127,7 @@ def test_a_sum_does_not_depend_on_the_split_of_the_minibatch(run_and_episodes):
         return LossTerm(values=batch.logprobs * batch.advantages, level="sum")
 
     def gradient(**config):
-        learner = learner_with(run_and_episodes[0], probe, gradient_norm=1e9, **config)
+        learner = make_learner_with_loss(run_and_episodes[0], probe, gradient_norm=1e9, **config)
         update(learner, run_and_episodes)
         return torch.cat([p.grad.flatten() for p in learner.model.parameters()])
 
@@ -146,7 +148,7 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
     advantages = np.linspace(-1, 1, len(data.turn_of))
 
     def gradients(probe, **options):
-        learner, norms = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
+        learner, norms = make_learner_with_loss(run, probe, gradient_norm=1e9, **config, **options), []
         learner._apply_gradient = lambda: (
             norms.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
         )
@@ -207,20 +209,20 @@ def test_the_reverse_order_updates_the_last_turns_first(run_and_episodes):
         recorded_turns.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
         return LossTerm(values=-batch.advantages * batch.logprobs)
 
-    learner = learner_with(run, probe, order="reverse_turns", epochs=2)
+    learner = make_learner_with_loss(run, probe, order="reverse_turns", epochs=2)
     update(learner, run_and_episodes, np.ones(len(data.turn_of)))
     assert [set(indices) for indices in recorded_turns] == [{1}, {0}, {1}, {0}]
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
 
 
 def test_seeupos_first_update_is_the_policy_gradient_of_last_turns(run_and_episodes):
-    def learner(name, preset=None):
+    def make_learner(name, preset=None):
         losses_of_learner = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
         return Learner(
             run_and_episodes[0].model.clone(), LearnerConfig(order="reverse_turns"), losses_of_learner, temperature=1.0
         )
 
-    seeupo_learner, plain_learner = learner("gspo", "seeupo"), learner("policy_gradient")
+    seeupo_learner, plain_learner = make_learner("gspo", "seeupo"), make_learner("policy_gradient")
     gradients = []
     for each_learner in (seeupo_learner, plain_learner):
         each_learner._apply_gradient = lambda each_learner=each_learner: (
@@ -245,7 +247,7 @@ def test_the_weights_of_the_reverse_order_by_hand():
     assert order.advantages(advantages_of_tokens, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
 
 
-# sequence 0 has one turn of two tokens, sequence 1 three such turns: turns 1 and 2 have tokens only of sequence 1
+# sequence 0 has one turn of two tokens, sequence 1 has three: turns 1 and 2 have only tokens of sequence 1
 WEIGHTS = [
     ("token_mean", 0, 1 / 4, 1 / 4),
     ("sequence_mean", 0, 1 / 4, 1 / 4),
@@ -311,28 +313,28 @@ def test_the_order_has_no_effect_in_games_of_one_turn():
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
     data, turns = pack(episodes), turn_table(episodes)
 
-    def trained(order):
-        learner = learner_with(
+    def train_weights(order):
+        learner = make_learner_with_loss(
             engine, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order
         )
         update(learner, (engine, data, turns))
         return weights(learner.model)
 
-    assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)
+    assert torch.allclose(train_weights("together"), train_weights("reverse_turns"), atol=1e-7)
 
 
 def test_games_that_a_loss_compares_stay_in_one_minibatch(run_and_episodes):
     _, data, turns = run_and_episodes
     rows = np.cumsum(data.tokens) - data.tokens
     group = turns.group[data.turn_of[rows]]
-    split_sequences, grouped = (
+    by_sequence, by_group = (
         minibatches(data, 3, Stream.from_seed(1), table, split="sequences") for table in (None, turns)
     )
-    for minibatch_list in (split_sequences, grouped):
+    for minibatch_list in (by_sequence, by_group):
         assert sorted(np.concatenate(minibatch_list).tolist()) == list(range(len(data.distinct)))
-    assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(grouped)] == [set(), set()]
-    assert set(group[split_sequences[0]].tolist()) & set(group[split_sequences[1]].tolist())
-    assert grouped[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
+    assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(by_group)] == [set(), set()]
+    assert set(group[by_sequence[0]].tolist()) & set(group[by_sequence[1]].tolist())
+    assert by_group[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
     assert minibatches(data, 1, Stream.from_seed(1), turns)[0].tolist() == list(range(len(data.distinct)))
 
 
@@ -363,7 +365,7 @@ def test_the_learner_keeps_games_in_one_minibatch_by_default(run_and_episodes, r
     def episodes_of_minibatches(**config):
         recorded_minibatches = []
         column = getattr(turns, together)
-        learner = learner_with(
+        learner = make_learner_with_loss(
             run_and_episodes[0],
             lambda batch: (
                 recorded_minibatches.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs)
@@ -377,18 +379,18 @@ def test_the_learner_keeps_games_in_one_minibatch_by_default(run_and_episodes, r
         return recorded_minibatches
 
     assert all(not a & b for a, b in itertools.combinations(episodes_of_minibatches(), 2))
-    parted = [a & b for a, b in itertools.combinations(episodes_of_minibatches(split="sequences"), 2)]
-    assert any(parted) == (not requirements)  # losses that compare games keep them together with any option
+    common_values = [a & b for a, b in itertools.combinations(episodes_of_minibatches(split="sequences"), 2)]
+    assert any(common_values) == (not requirements)  # losses that compare games keep them together with any option
 
 
 def test_the_reverse_order_ignores_the_number_of_minibatches(run_and_episodes):
-    def trained(**config):
-        learner = learner_with(
+    def train_weights(**config):
+        learner = make_learner_with_loss(
             run_and_episodes[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config
         )
         update(learner, run_and_episodes)
         return weights(learner.model)
 
-    reverse_result = trained(order="reverse_turns")
-    assert torch.equal(reverse_result, trained(order="reverse_turns", minibatches=3))
-    assert torch.equal(reverse_result, trained(order="reverse_turns", minibatches=3, split="sequences"))
+    reverse_order_weights = train_weights(order="reverse_turns")
+    assert torch.equal(reverse_order_weights, train_weights(order="reverse_turns", minibatches=3))
+    assert torch.equal(reverse_order_weights, train_weights(order="reverse_turns", minibatches=3, split="sequences"))

@@ -25,42 +25,52 @@ def random_turns(seed, seats=2, games=6):
     return rounds(rewards, episodes, seat_indices.tolist(), (episodes // 3).tolist())
 
 
-def naive(turns, beta, gamma, baseline, extra):  # e, s, t: episode, seat, turn index
+def advantages_by_loops(turns, beta, gamma, baseline, extra_discount):
+    # e, f: episodes; s, q: seats; t, u: turn indices
     rows = {
         (e, s, t): row for row, (e, s, t) in enumerate(zip(turns.episode, turns.seat, turns.turn_index, strict=True))
     }
     returns = np.zeros(len(rows))
     for (e, s, t), row in sorted(rows.items(), reverse=True):
         returns[row] = turns.reward[row] + gamma * (returns[rows[e, s, t + 1]] if (e, s, t + 1) in rows else 0.0)
-    gains = np.zeros(len(rows))
+    seat_advantages = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
         baseline_turn = t if baseline == "turn" else 0
-        other_rewards = [
+        returns_of_peers = [
             returns[other_row]
             for (f, q, u), other_row in rows.items()
             if f != e and q == s and u == baseline_turn and turns.group[other_row] == turns.group[row]
         ]
-        gains[row] = returns[row] - (np.mean(other_rewards) if other_rewards else returns[rows[e, s, baseline_turn]])
-    result = np.zeros(len(rows))
-    for (e, s, t), row in rows.items():
-        sum_of_past_gains = sum(gamma ** (t - k) * gains[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
-        result[row] = gains[row] + beta * sum_of_past_gains * sum(
-            gains[other_row] for (f, q, u), other_row in rows.items() if f == e and q != s and u == t
+        seat_advantages[row] = returns[row] - (
+            np.mean(returns_of_peers) if returns_of_peers else returns[rows[e, s, baseline_turn]]
         )
-    return result
+    advantages = np.zeros(len(rows))
+    for (e, s, t), row in rows.items():
+        past_advantages = sum(gamma ** (t - k) * seat_advantages[rows[e, s, k]] for k in range(t)) * (
+            gamma if extra_discount else 1.0
+        )
+        advantages[row] = seat_advantages[row] + beta * past_advantages * sum(
+            seat_advantages[other_row] for (f, q, u), other_row in rows.items() if f == e and q != s and u == t
+        )
+    return advantages
 
 
 def test_golden():
-    own_values, other_values = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
+    seat_advantages, opponent_advantages = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
     episode = np.zeros(3, dtype=np.int64)
-    assert align_advantages(own_values, other_values, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
+    assert align_advantages(seat_advantages, opponent_advantages, episode, beta=0.5, gamma=0.9) == pytest.approx(
+        [1.0, 0.45, -0.19]
+    )
     assert align_advantages(
-        own_values, other_values, episode, beta=0.5, gamma=0.9, extra_discount=True
+        seat_advantages, opponent_advantages, episode, beta=0.5, gamma=0.9, extra_discount=True
     ) == pytest.approx([1.0, 0.405, -0.271])
 
 
 def test_by_hand_two_games_of_two_rounds():
-    """With gamma 1, returns to go in game 0: seat 0 has 3, 1, seat 1 has 2, 2; game 1: all 0. Second round: 1 + .5 * 3 * 2, 2 + .5 * 2 * 1."""
+    """In game 0 seat 0 has the returns to go 3 and 1, seat 1 has 2 and 2; in game 1 all are 0.
+
+    The second round of game 0 has the advantages 1 + .5 * 3 * 2 and 2 + .5 * 2 * 1.
+    """
     turns = rounds([[2.0, 1.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
     credit = advantage_alignment(turns, gamma=1.0)
     assert credit.advantages == pytest.approx([3.0, 4.0, 2.0, 3.0, -3.0, 2.0, -2.0, -1.0])
@@ -77,7 +87,7 @@ def test_equals_plain_loops(seed, seats, gamma, baseline, extra):
     turns = random_turns(seed, seats)
     variant = "as_released" if extra else "paper"
     credit = advantage_alignment(turns, beta=0.7, gamma=gamma, baseline=baseline, variant=variant)
-    assert credit.advantages == pytest.approx(naive(turns, 0.7, gamma, baseline, extra), abs=1e-9)
+    assert credit.advantages == pytest.approx(advantages_by_loops(turns, 0.7, gamma, baseline, extra), abs=1e-9)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=6), st.sampled_from(["turn", "start"]))

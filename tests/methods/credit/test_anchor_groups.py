@@ -171,9 +171,8 @@ def test_gigpo_without_the_step_part_is_grpo(seed, divide):
     assert np.array_equal(gigpo(unshared_turns).advantages, grpo(unshared_turns, divide_by_std=False).advantages)
 
 
-def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
-
-    def relative_to_peers(values):
+def gigpo_by_loops(rewards, groups, roles, views, *, gamma, weight, divide, over):
+    def mean_and_deviation(values):
         values = list(values)
         mean = sum(values) / len(values)
         deviation = (sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1)) ** 0.5
@@ -187,14 +186,14 @@ def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
             return_to_go = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
             clusters.setdefault((group, view), []).append(return_to_go)
             rows.append((group, view, sum(turn_rewards), return_to_go))
-    result = []
+    advantages = []
     for group, view, episode_return, return_to_go in rows:
         members = episodes[group]
-        mean, deviation = relative_to_peers(r for r, n in members for _ in range(n if over == "turns" else 1))
-        step_mean, step_deviation = relative_to_peers(clusters[group, view])
-        episode = 0.0 if len(members) == 1 else (episode_return - mean) / deviation
-        result.append(episode + weight * (return_to_go - step_mean) / step_deviation)
-    return result
+        mean, deviation = mean_and_deviation(r for r, n in members for _ in range(n if over == "turns" else 1))
+        step_mean, step_deviation = mean_and_deviation(clusters[group, view])
+        episode_part = 0.0 if len(members) == 1 else (episode_return - mean) / deviation
+        advantages.append(episode_part + weight * (return_to_go - step_mean) / step_deviation)
+    return advantages
 
 
 @every_case("seed", range(5))
@@ -203,13 +202,13 @@ def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
 def test_gigpo_equals_plain_loops(seed, divide, over):
     turns, rewards, groups, roles = random_turns(seed)
     options = {"gamma": 0.8, "weight": 0.7}
-    expected = gigpo_naive(rewards, groups, roles, turns.view.tolist(), divide=divide, over=over, **options)
+    expected = gigpo_by_loops(rewards, groups, roles, turns.view.tolist(), divide=divide, over=over, **options)
     assert gigpo(turns, divide_by_std=divide, over=over, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_information_states_can_be_the_anchor_of_gigpo():
     turns, rewards, groups, roles = random_turns(3, views=6)
-    expected = gigpo_naive(
+    expected = gigpo_by_loops(
         rewards, groups, roles, turns.state_key.tolist(), gamma=0.95, weight=1.0, divide=False, over="episodes"
     )
     assert gigpo(turns, anchor="state_key").advantages == pytest.approx(expected)
@@ -272,7 +271,7 @@ def test_without_shared_views_hgpo_has_only_its_episode_part(seed):
     assert not hgpo(unshared_turns).advantages.any()
 
 
-def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, base, count_zeros):
+def hgpo_by_loops(rewards, groups, roles, views, *, gamma, history, alpha, divide, base, count_zeros):
     rows, contexts, episode_returns = [], {}, {}
     for turn_rewards, group in zip(rewards, zip(groups, roles, strict=True), strict=True):
         trajectory_views = views[len(rows) : len(rows) + len(turn_rewards)]
@@ -292,16 +291,18 @@ def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, 
         deviation = (sum((v - mean) ** 2 for v in values) / (len(values) - ddof)) ** 0.5
         return (value - mean) / (deviation + 1e-6 if divide else 1.0)
 
-    result = []
+    advantages = []
     for group, episode_return, return_to_go, keys in rows:
-        items = [(len(key[1]), standardised(return_to_go, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
+        levels = [(len(key[1]), standardised(return_to_go, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
         if base:
-            items.append(
+            levels.append(
                 (0, standardised(episode_return, episode_returns[group], 1) if len(episode_returns[group]) > 1 else 0.0)
             )
-        items = [(k, a) for k, a in items if count_zeros or abs(a) > 1e-9]
-        result.append(sum((k + 1) ** alpha * a for k, a in items) / (sum((k + 1) ** alpha for k, _ in items) or 1.0))
-    return result
+        levels = [(k, a) for k, a in levels if count_zeros or abs(a) > 1e-9]
+        advantages.append(
+            sum((k + 1) ** alpha * a for k, a in levels) / (sum((k + 1) ** alpha for k, _ in levels) or 1.0)
+        )
+    return advantages
 
 
 @every_case("seed", range(8))
@@ -311,19 +312,19 @@ def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, 
 def test_hgpo_equals_plain_loops(seed, divide, base, count_zeros):
     turns, rewards, groups, roles = random_turns(seed, views=2)
     options = {"gamma": 0.5, "history": seed % 4, "alpha": 0.5 * seed, "base": base, "count_zeros": count_zeros}
-    expected = hgpo_naive(rewards, groups, roles, turns.view.tolist(), divide=divide, **options)
+    expected = hgpo_by_loops(rewards, groups, roles, turns.view.tolist(), divide=divide, **options)
     assert hgpo(turns, divide_by_std=divide, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_hgpo_released_variant_skips_levels_with_zero_advantage():
-    # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own history the third matches one return of 0
+    # all four games end in view 2; with their first views, games 0 and 1 form one pair and games 2 and 3 another
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
     turns = with_views(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
     published_advantages = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
     released_advantages = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
         turns, {}
     ).advantages
-    assert published_advantages == pytest.approx(released_advantages)  # all zeros of a row coincide here
+    assert published_advantages == pytest.approx(released_advantages)  # no level that counts has advantage 0 here
     turns = dataclasses.replace(turns, reward=np.array([0.0, 1, 0, 1, 0, 0, 0, 0]))
     published_advantages = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
     released_advantages = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
@@ -359,7 +360,7 @@ def test_hgpo_with_one_trajectory_equal_returns_and_large_returns():
     assert hgpo(large_turns, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
 
 
-def test_hgpo_seat_that_sees_one_view_twice_is_compared_with_itself():
+def test_hgpo_compares_both_turns_of_a_seat_that_sees_one_view_twice():
     turns = with_views(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
     assert hgpo(turns).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
     assert hgpo(turns, gamma=1.0).advantages.tolist() == [0, 0, 0]
@@ -381,7 +382,7 @@ def random_salt_table(seed):
     return with_views_and_actions(turns, views, actions)
 
 
-def base_of(name):
+def base_estimator(name):
     return {
         "grpo": lambda turns: grpo(turns).advantages,
         "dr_grpo": lambda turns: grpo(turns, divide_by_std=False).advantages,
@@ -410,9 +411,11 @@ def test_salt_step_shared_by_all_trajectories_gets_no_advantage():
 def test_without_merged_steps_salt_is_its_base_estimator(seed, base):
     turns = random_salt_table(seed)
     unshared_turns = with_views_and_actions(turns, np.arange(len(turns.reward)), np.zeros(len(turns.reward)))
-    assert salt(unshared_turns, base=base).advantages == pytest.approx(base_of(base)(unshared_turns), abs=1e-12)
+    assert salt(unshared_turns, base=base).advantages == pytest.approx(base_estimator(base)(unshared_turns), abs=1e-12)
     without_actions = with_views_and_actions(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
-    assert salt(without_actions, base=base).advantages == pytest.approx(base_of(base)(without_actions), abs=1e-12)
+    assert salt(without_actions, base=base).advantages == pytest.approx(
+        base_estimator(base)(without_actions), abs=1e-12
+    )
 
 
 @every_case("seed", range(5))
@@ -420,16 +423,16 @@ def test_without_merged_steps_salt_is_its_base_estimator(seed, base):
 @every_case("anchor", ["view", "state_key"])
 def test_salt_equals_plain_loops(seed, base, anchor):
     turns = random_salt_table(seed)
-    base_advantages, column = base_of(base)(turns), getattr(turns, anchor)
+    base_advantages, column = base_estimator(base)(turns), getattr(turns, anchor)
     rows = list(zip(turns.group, turns.role, column, turns.action, strict=True))
     expected = []
     for row, key in enumerate(rows):
-        by_trajectory = (
+        advantage_of_trajectory = (
             {row: base_advantages[row]}
             if key[-1] < 0
             else {turns.trajectory[j]: base_advantages[j] for j, other_key in enumerate(rows) if other_key == key}
         )
-        expected.append(sum(by_trajectory.values()) / len(by_trajectory))
+        expected.append(sum(advantage_of_trajectory.values()) / len(advantage_of_trajectory))
     assert salt(turns, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
 
 
@@ -437,19 +440,19 @@ def with_actions(turns, actions):
     return dataclasses.replace(turns, action=np.array(actions, dtype=np.int64))
 
 
-# one state, actions a (returns 4 and 0, then on to a second turn that both play differently) and b (return 1)
+# all games begin in one state; action a leads to a second turn, with returns 4 and 0, and action b ends with return 1
 HAND = {"rewards": [[0.0, 4.0], [0.0, 0.0], [1.0]], "groups": [0] * 3, "keys": [0, 1, 0, 1, 0]}
 
 
 def test_mars2_by_hand():
     turns = with_actions(table(**HAND), [0, 0, 0, 1, 1])
-    # nodes: a 2, a-then-a 4, a-then-b 0, b 1; baselines: a 1, b 2, a-then-a (2 + 0) / 2, a-then-b (2 + 4) / 2
+    # values of nodes: a 2, aa 4, ab 0, b 1; baselines: a 1, b 2, aa (2 + 0) / 2, ab (2 + 4) / 2
     shaped_rewards = np.array([2 + 0.3 * 1, 4 + 0.3 * 3, 2 + 0.3 * 1, 0 - 0.3 * 3, 1 - 0.3 * 1])
     centred_rewards = shaped_rewards - shaped_rewards.mean()
     assert mars2(turns, divide_by_std=False).advantages == pytest.approx(centred_rewards)
     assert mars2(turns).advantages == pytest.approx(centred_rewards / shaped_rewards.std(ddof=1), abs=1e-5)
     assert mars2(turns, epsilon=1.0).advantages == pytest.approx(centred_rewards / (1 + shaped_rewards.std(ddof=1)))
-    # siblings only: a-then-a against 0, a-then-b against 4; a weight of 1
+    # weight 1 and siblings only: the baseline of aa is 0, that of ab is 4
     shaped_rewards = np.array([3, 8, 3, -4, 0])
     options = {"weight": 1.0, "sibling_share": 1.0, "divide_by_std": False}
     assert mars2(turns, **options).advantages == pytest.approx(shaped_rewards - shaped_rewards.mean())
@@ -465,21 +468,21 @@ def test_mars2_without_parents_and_siblings_is_grpo(returns, weight):
         assert mars2(turns, weight=weight, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def mars2_naive(turns, weight, share):
+def mars2_by_loops(turns, weight, share):
     rows = range(len(turns.reward))
     returns = [turns.reward[turns.trajectory == turns.trajectory[row]].sum() for row in rows]
     states = list(zip(turns.group, turns.role, turns.state_key, strict=True))
     nodes = list(zip(states, turns.action, strict=True))
-    reward = {node: np.mean([returns[row] for row in rows if nodes[row] == node]) for node in nodes}
+    mean_returns = {node: np.mean([returns[row] for row in rows if nodes[row] == node]) for node in nodes}
     shaped_rewards = []
     for row in rows:
         terms = []
         if row and turns.trajectory[row] == turns.trajectory[row - 1]:
-            terms.append((1 - share, reward[nodes[row - 1]]))
-        siblings = [value for node, value in reward.items() if node[0] == states[row] and node != nodes[row]]
+            terms.append((1 - share, mean_returns[nodes[row - 1]]))
+        siblings = [value for node, value in mean_returns.items() if node[0] == states[row] and node != nodes[row]]
         if siblings:
             terms.append((share, np.mean(siblings)))
-        node_value = reward[nodes[row]]
+        node_value = mean_returns[nodes[row]]
         baseline = sum(w * v for w, v in terms) if len(terms) == 2 else terms[0][1] if terms else node_value
         shaped_rewards.append(node_value + weight * (node_value - baseline))
     groups = list(zip(turns.group, turns.role, strict=True))
@@ -491,24 +494,26 @@ def mars2_naive(turns, weight, share):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_mars2_equals_plain_loops(seed):
-    turns = grown_tree(seed)
+    turns = random_tree(seed)
     options = {"weight": 0.2 * seed, "sibling_share": 0.15 * seed}
-    expected = mars2_naive(turns, *options.values())
+    expected = mars2_by_loops(turns, *options.values())
     assert mars2(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def grown_tree(seed, games=12):
+def random_tree(seed, num_games=12):
     """Return a random table whose groups form trees: turns with equal histories have equal keys."""
     generator = np.random.Generator(np.random.Philox(seed))
     rewards, keys, actions, key_of_history = [], [], [], {}
-    for length in generator.integers(1, 5, games):
+    for length in generator.integers(1, 5, num_games):
         chosen_actions, history = generator.integers(0, 2, length), ()
         for action in chosen_actions:
             keys.append(key_of_history.setdefault(history, len(key_of_history)))
             actions.append(action)
             history = (*history, action, generator.integers(0, 2))
         rewards.append(generator.normal(size=length).tolist())
-    turns = table(rewards, groups=generator.integers(0, 2, games), roles=generator.integers(0, 2, games), keys=keys)
+    turns = table(
+        rewards, groups=generator.integers(0, 2, num_games), roles=generator.integers(0, 2, num_games), keys=keys
+    )
     size = len(keys)
     return dataclasses.replace(turns, action=np.array(actions), view=turns.state_key, logprob=-generator.random(size))
 
@@ -526,7 +531,7 @@ def test_branch_grpo_by_hand():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_branch_grpo_is_salt_on_trees_and_grpo_without_shared_turns(seed):
-    turns = grown_tree(seed)
+    turns = random_tree(seed)
     assert branch_grpo(turns).advantages == pytest.approx(salt(turns, anchor="state_key").advantages, abs=1e-9)
     unshared_turns = dataclasses.replace(turns, state_key=np.arange(len(turns.reward)))
     assert branch_grpo(unshared_turns).advantages == pytest.approx(grpo(unshared_turns).advantages, abs=1e-12)
@@ -534,15 +539,13 @@ def test_branch_grpo_is_salt_on_trees_and_grpo_without_shared_turns(seed):
 
 def test_branch_grpo_surprise_raises_advantages_of_unlikely_tokens():
     turns = with_actions(table([[2.0], [0.0], [0.0]], groups=[0] * 3, keys=[0, 1, 2], tokens=[2, 1, 4]), [0, 0, 0])
-    turns = dataclasses.replace(
-        turns, logprob=np.array([-6.0, -1.0, -8.0])
-    )  # surprise 3, 1, 2: z-scores +-sqrt(1.5) and 0
+    # the surprises are 3, 1 and 2, so their z-scores are +-sqrt(1.5) and 0
+    turns = dataclasses.replace(turns, logprob=np.array([-6.0, -1.0, -8.0]))
     without_surprise, z_scores = np.array([4 / 3, -2 / 3, -2 / 3]), np.array([1.5**0.5, -(1.5**0.5), 0.0])
     options = {"divide_by_std": False, "surprise_weight": 0.4}
     assert branch_grpo(turns, **options).advantages == pytest.approx(without_surprise * (1 + 0.4 * z_scores))
-    without_tokens = dataclasses.replace(
-        turns, n_tokens=np.array([2, 1, 0])
-    )  # surprise 3, 1 and none: z-scores +-1 and 0
-    assert branch_grpo(without_tokens, **options).advantages == pytest.approx(without_surprise * [1.4, 0.6, 1.0])
-    mute = dataclasses.replace(turns, n_tokens=np.zeros(3, dtype=np.int64))
-    assert branch_grpo(mute, **options).advantages == pytest.approx(without_surprise)
+    # the third turn has no surprise, so the z-scores are +-1 and 0
+    without_third = dataclasses.replace(turns, n_tokens=np.array([2, 1, 0]))
+    assert branch_grpo(without_third, **options).advantages == pytest.approx(without_surprise * [1.4, 0.6, 1.0])
+    no_tokens = dataclasses.replace(turns, n_tokens=np.zeros(3, dtype=np.int64))
+    assert branch_grpo(no_tokens, **options).advantages == pytest.approx(without_surprise)

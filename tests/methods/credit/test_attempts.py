@@ -20,35 +20,35 @@ from sparring.play.turn_table import turn_table
 NOTE = "note"
 
 
-def trials(*courses, groups=None, views=None, fines=None, opponents=None, **options):
-    """Return the table of trials; a trial is a list of attempts (lists of rewards), with NOTE for a note after an attempt.
+def trials(*parts_of_trials, groups=None, views=None, fines=None, opponents=None, **options):
+    """Return the turn table of trials; a trial is a list of attempts (lists of rewards) and notes.
 
-    A note with a reward is a pair (NOTE, reward).
+    A note is NOTE, or a pair (NOTE, reward) if it has a reward.
     """
     rewards, attempt, note = [], [], []
-    for course in courses:
+    for trial_parts in parts_of_trials:
         rewards.append([])
-        number = 0
-        for part in course:
+        attempt_index = 0
+        for part in trial_parts:
             if isinstance(part, list):
                 rewards[-1] += part
-                attempt += [number] * len(part)
+                attempt += [attempt_index] * len(part)
                 note += [False] * len(part)
-                number += 1
+                attempt_index += 1
             else:
                 rewards[-1].append(float(part[1]) if isinstance(part, tuple) else 0.0)
-                attempt.append(number - 1)
+                attempt.append(attempt_index - 1)
                 note.append(True)
-    turns = table(rewards, groups=groups or [0] * len(courses), **options)
+    turns = table(rewards, groups=groups or [0] * len(parts_of_trials), **options)
     size = len(note)
-    fine = np.zeros(size) if fines is None else np.array(fines, dtype=np.float64)
+    fine_per_turn = np.zeros(size) if fines is None else np.array(fines, dtype=np.float64)
     return dataclasses.replace(
         turns,
         attempt=np.array(attempt, dtype=np.int64),
         note=np.array(note, dtype=bool),
         view=np.zeros(size, dtype=np.int64) if views is None else np.array(views, dtype=np.int64),
-        reward=turns.reward + fine,
-        components={"game": turns.reward, "illegal": fine},
+        reward=turns.reward + fine_per_turn,
+        components={"game": turns.reward, "illegal": fine_per_turn},
         opponents=None if opponents is None else np.repeat(opponents, [len(turn_rewards) for turn_rewards in rewards]),
     )
 
@@ -84,61 +84,70 @@ def test_credit_of_two_losses_and_a_win_by_hand():
     """Each attempt stakes ten chips and pays -10, 0 or +20. Both discounts are 0.5."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
-    # G from the end: 20, 10; note 10; attempt 1: 0 + 5; note 5; attempt 0: -10 + 2.5, and its half
-    steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
-    anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # attempts are compared with attempts, notes with notes
-    outcome, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
-    assert credit.advantages == pytest.approx(plays_only * outcome + steps - anchor)
-    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * outcome)
+    # step returns from the end: 20 and 10; note: 10; attempt 1: 0 + 5; note: 5; attempt 0: -10 + 2.5, and half of it
+    step_returns = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
+    # plays are compared with plays, and notes with notes
+    anchor_means = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])
+    is_play = np.array([1, 1, 0, 1, 0, 1, 1])  # the other turns are notes
+    episode_advantages = is_play * (np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3)
+    assert credit.advantages == pytest.approx(episode_advantages + step_returns - anchor_means)
+    without_steps = mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0)
+    assert without_steps.advantages == pytest.approx(episode_advantages)
 
 
 def test_released_credit_of_two_losses_and_a_win_by_hand():
-    """Means of the episode part run over seven steps, two of them notes of 0: (-10 - 10 + 0 + 20 + 20) / 7."""
+    """The mean of the episode part is over seven turns; the two notes count as 0: (-10 - 10 + 0 + 20 + 20) / 7."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
     estimate = registry.bind("credit", "mage", {"gamma": 0.5, "gamma_episode": 0.5}, preset="as_released")
-    steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0]) - np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])
-    assert estimate(turns, {}).advantages == pytest.approx(np.array([-10, -10, 0, 0, 0, 20, 20]) - 20 / 7 + steps)
+    step_returns = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
+    anchor_means = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])
+    episode_advantages = np.array([-10, -10, 0, 0, 0, 20, 20]) - 20 / 7
+    assert estimate(turns, {}).advantages == pytest.approx(episode_advantages + step_returns - anchor_means)
 
 
 def advantages_as_released(turns, gamma_step, gamma_traj, differential):
-    """Return MAGE's and LaMer's credit in loops: returns per trial, then both normalisations over all steps of a group."""
+    """Return the advantages of MAGE's and LaMer's released code, in plain loops."""
     size = len(turns.reward)
     episode_credit, return_to_go = np.zeros(size), np.zeros(size)
     for index in range(turns.trajectory.max() + 1):
-        steps = np.flatnonzero(turns.trajectory == index).tolist()
-        reward = {turn: turns.components["game"][turn] for turn in steps}
-        for position, turn in enumerate(steps):  # a turn after a note belongs to the next attempt
-            later_turns = [later for later in steps[position:] if not turns.note[later]]
+        trial_turns = np.flatnonzero(turns.trajectory == index).tolist()
+        rewards = {turn: turns.components["game"][turn] for turn in trial_turns}
+        for position, turn in enumerate(trial_turns):  # a turn after a note belongs to the next attempt
+            later_turns = [t for t in trial_turns[position:] if not turns.note[t]]
             if turns.note[turn] and later_turns:
-                reward[later_turns[0]] += reward[turn]
-                reward[turn] = 0.0
-        numbers = sorted({int(turns.attempt[turn]) for turn in steps if not turns.note[turn]})
-        total = {
-            attempt: sum(reward[turn] for turn in steps if turns.attempt[turn] == attempt and not turns.note[turn])
-            for attempt in numbers
+                rewards[later_turns[0]] += rewards[turn]
+                rewards[turn] = 0.0
+        attempt_indices = sorted({int(turns.attempt[turn]) for turn in trial_turns if not turns.note[turn]})
+        attempt_returns = {
+            attempt: sum(
+                rewards[turn] for turn in trial_turns if turns.attempt[turn] == attempt and not turns.note[turn]
+            )
+            for attempt in attempt_indices
         }
-        gain = {
-            attempt: total[attempt] - (total[numbers[k - 1]] if k and differential else 0.0)
-            for k, attempt in enumerate(numbers)
+        attempt_credit = {
+            attempt: attempt_returns[attempt] - (attempt_returns[attempt_indices[k - 1]] if k and differential else 0.0)
+            for k, attempt in enumerate(attempt_indices)
         }
         running_return, current_attempt = 0.0, None
-        for turn in reversed(steps):
+        for turn in reversed(trial_turns):
             attempt = int(turns.attempt[turn])
             if turns.note[turn]:
-                return_to_go[turn] = running_return + reward[turn]
+                return_to_go[turn] = running_return + rewards[turn]
                 continue
-            is_last_turn = turn == max(s for s in steps if turns.attempt[s] == attempt and not turns.note[s])
-            step_reward = (gain[attempt] if is_last_turn else 0.0) if differential else reward[turn]
+            is_last_turn = turn == max(s for s in trial_turns if turns.attempt[s] == attempt and not turns.note[s])
+            step_reward = (attempt_credit[attempt] if is_last_turn else 0.0) if differential else rewards[turn]
             running_return = step_reward + (gamma_step if attempt == current_attempt else gamma_traj) * running_return
-            current_attempt, return_to_go[turn], episode_credit[turn] = attempt, running_return, gain[attempt]
-    score = episode_credit + turns.reward - turns.components["game"]
-    result = np.zeros(size)
+            current_attempt, return_to_go[turn], episode_credit[turn] = attempt, running_return, attempt_credit[attempt]
+    episode_scores = episode_credit + turns.reward - turns.components["game"]
+    advantages = np.zeros(size)
     for turn in range(size):
         group = [s for s in range(size) if (turns.group[s], turns.role[s]) == (turns.group[turn], turns.role[turn])]
-        anchor = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])]
-        mean = np.mean([score[s] for s in group]) if len(group) > 1 else 0.0
-        result[turn] = score[turn] - mean + return_to_go[turn] - np.mean([return_to_go[s] for s in anchor])
-    return result
+        same_view = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])]
+        mean = np.mean([episode_scores[s] for s in group]) if len(group) > 1 else 0.0
+        advantages[turn] = (
+            episode_scores[turn] - mean + return_to_go[turn] - np.mean([return_to_go[s] for s in same_view])
+        )
+    return advantages
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,7 +161,7 @@ def test_the_released_variants_equal_plain_loops(seed, gamma, gamma_episode, dif
     )
 
 
-def naive(
+def mage_by_loops(
     turns,
     *,
     gamma=0.95,
@@ -167,60 +176,67 @@ def naive(
     outcome=None,
     per_opponent=False,
 ):
-    """Return the advantages of every option, turn by turn."""
+    """Compute the advantages in plain loops, with the options of `mage`."""
     size = len(turns.reward)
-    reward = (turns.reward if outcome is None else turns.components[outcome]).copy()
-    other_rewards, rewards_without_next = turns.reward - reward, np.zeros(size)
-    rows = {number: np.flatnonzero(turns.trajectory == number).tolist() for number in range(turns.trajectory.max() + 1)}
+    rewards = (turns.reward if outcome is None else turns.components[outcome]).copy()
+    other_rewards, rewards_without_next = turns.reward - rewards, np.zeros(size)
+    rows = {
+        trial_index: np.flatnonzero(turns.trajectory == trial_index).tolist()
+        for trial_index in range(turns.trajectory.max() + 1)
+    }
     for members in rows.values():
         for position, turn in enumerate(members):
             if turns.note[turn]:
                 later_turns = [s for s in members[position:] if not turns.note[s]]
                 if later_turns:
-                    reward[later_turns[0]] += reward[turn]
+                    rewards[later_turns[0]] += rewards[turn]
                 else:
-                    rewards_without_next[turn] = reward[turn]
-                reward[turn] = 0.0
-    attempts, gain = defaultdict(list), {}
-    for number, members in rows.items():
+                    rewards_without_next[turn] = rewards[turn]
+                rewards[turn] = 0.0
+    attempts, attempt_credit = defaultdict(list), {}
+    for trial_index, members in rows.items():
         for turn in members:
             if not turns.note[turn]:
-                attempts[number, int(turns.attempt[turn])].append(turn)
+                attempts[trial_index, int(turns.attempt[turn])].append(turn)
         previous_total = 0.0
-        for attempt_index in sorted(attempt_index for trial, attempt_index in attempts if trial == number):
-            total = sum(reward[turn] for turn in attempts[number, attempt_index])
-            gain[number, attempt_index] = total - (previous_total if pay == "differential" else 0.0)
+        for attempt_index in sorted(attempt_index for trial, attempt_index in attempts if trial == trial_index):
+            total = sum(rewards[turn] for turn in attempts[trial_index, attempt_index])
+            attempt_credit[trial_index, attempt_index] = total - (previous_total if pay == "differential" else 0.0)
             previous_total = total
     if pay == "differential":
-        reward = np.zeros(size)
+        rewards = np.zeros(size)
         for key, members in attempts.items():
-            reward[members[-1]] = gain[key]
-    own_returns = {
-        key: sum(gamma**k * reward[turn] for k, turn in enumerate(members)) for key, members in attempts.items()
-    }  # g_1
-    step = np.zeros(size)
-    for number, members in rows.items():
-        numbers = sorted(attempt_index for trial, attempt_index in attempts if trial == number)
+            rewards[members[-1]] = attempt_credit[key]
+    attempt_returns = {
+        key: sum(gamma**k * rewards[turn] for k, turn in enumerate(members)) for key, members in attempts.items()
+    }
+    step_returns = np.zeros(size)
+    for trial_index, members in rows.items():
+        attempt_indices = sorted(attempt_index for trial, attempt_index in attempts if trial == trial_index)
         first_returns = {}
-        for position, attempt_index in reversed(list(enumerate(numbers))):
-            turns_of = attempts[number, attempt_index]
-            for k, turn in enumerate(turns_of):
-                step[turn] = sum(gamma ** (m - k) * reward[turns_of[m]] for m in range(k, len(turns_of)))
+        for position, attempt_index in reversed(list(enumerate(attempt_indices))):
+            attempt_turns = attempts[trial_index, attempt_index]
+            for k, turn in enumerate(attempt_turns):
+                step_returns[turn] = sum(
+                    gamma ** (m - k) * rewards[attempt_turns[m]] for m in range(k, len(attempt_turns))
+                )
                 if later == "whole":
-                    step[turn] += sum(
-                        gamma_episode ** (distance + 1) * own_returns[number, m]
-                        for distance, m in enumerate(numbers[position + 1 :])
+                    step_returns[turn] += sum(
+                        gamma_episode ** (distance + 1) * attempt_returns[trial_index, m]
+                        for distance, m in enumerate(attempt_indices[position + 1 :])
                     )
-                elif position + 1 < len(numbers):
-                    step[turn] += (
-                        gamma ** (len(turns_of) - 1 - k) * gamma_episode * first_returns[numbers[position + 1]]
+                elif position + 1 < len(attempt_indices):
+                    step_returns[turn] += (
+                        gamma ** (len(attempt_turns) - 1 - k)
+                        * gamma_episode
+                        * first_returns[attempt_indices[position + 1]]
                     )
-            first_returns[attempt_index] = step[turns_of[0]]
+            first_returns[attempt_index] = step_returns[attempt_turns[0]]
         for position, turn in enumerate(members):
             if turns.note[turn]:
                 later_turns = [s for s in members[position:] if not turns.note[s]]
-                step[turn] = step[later_turns[0]] if later_turns else rewards_without_next[turn]
-    key = [
+                step_returns[turn] = step_returns[later_turns[0]] if later_turns else rewards_without_next[turn]
+    keys = [
         (
             turns.group[turn],
             turns.role[turn],
@@ -230,32 +246,34 @@ def naive(
         for turn in range(size)
     ]
 
-    def mean_of(entries, t):
-        same_key_values = [value for other_key, value in entries if other_key == key[t]]
+    def mean_of_group(entries, turn):
+        same_key_values = [value for other_key, value in entries if other_key == keys[turn]]
         return 0.0 if keep_lone and len(same_key_values) == 1 else np.mean(same_key_values)
 
     if over == "attempts":
-        entries = [(key[members[0]], gain[attempt]) for attempt, members in attempts.items()]
+        entries = [(keys[members[0]], attempt_credit[attempt]) for attempt, members in attempts.items()]
     else:
-        entries = [(key[turn], gain[attempt]) for attempt, members in attempts.items() for turn in members]
+        entries = [(keys[turn], attempt_credit[attempt]) for attempt, members in attempts.items() for turn in members]
     if note_zeros:
-        entries += [(key[turn], 0.0) for turn in range(size) if turns.note[turn]]
-    result = np.zeros(size)
+        entries += [(keys[turn], 0.0) for turn in range(size) if turns.note[turn]]
+    advantages = np.zeros(size)
     for attempt, members in attempts.items():
         for turn in members:
-            result[turn] = gain[attempt] - mean_of(entries, turn)
+            advantages[turn] = attempt_credit[attempt] - mean_of_group(entries, turn)
     for turn in np.flatnonzero(turns.note):
-        result[turn] = -mean_of(entries, turn) if note_zeros else 0.0
+        advantages[turn] = -mean_of_group(entries, turn) if note_zeros else 0.0
     for turn in range(size):
         if outcome is not None:
-            result[turn] += other_rewards[turn] - mean_of([(key[s], other_rewards[s]) for s in range(size)], turn)
+            advantages[turn] += other_rewards[turn] - mean_of_group(
+                [(keys[s], other_rewards[s]) for s in range(size)], turn
+            )
         same_view = [
-            step[s]
+            step_returns[s]
             for s in range(size)
-            if key[s] == key[turn] and (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])
+            if keys[s] == keys[turn] and (turns.note[s], turns.view[s]) == (turns.note[turn], turns.view[turn])
         ]
-        result[turn] += step_weight * (step[turn] - np.mean(same_view))
-    return result
+        advantages[turn] += step_weight * (step_returns[turn] - np.mean(same_view))
+    return advantages
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -276,49 +294,51 @@ OPTIONS = st.fixed_dictionaries(
 @given(st.integers(0, 10**6), OPTIONS)
 def test_every_option_equals_plain_loops(seed, options):
     turns = random_trials(seed)
-    assert mage(turns, **options).advantages == pytest.approx(naive(turns, **options), abs=1e-9)
+    assert mage(turns, **options).advantages == pytest.approx(mage_by_loops(turns, **options), abs=1e-9)
 
 
-RELEASED = {"over": "turns", "note_zeros": True, "keep_lone": True, "outcome": "game"}
-MEANT = {
-    "as_released": RELEASED,
-    "lamer": {**RELEASED, "pay": "cumulative", "later": "whole"},
-    "lamer_as_released": {**RELEASED, "pay": "cumulative"},
+RELEASED_OPTIONS = {"over": "turns", "note_zeros": True, "keep_lone": True, "outcome": "game"}
+OPTIONS_OF_PRESETS = {
+    "as_released": RELEASED_OPTIONS,
+    "lamer": {**RELEASED_OPTIONS, "pay": "cumulative", "later": "whole"},
+    "lamer_as_released": {**RELEASED_OPTIONS, "pay": "cumulative"},
 }
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(["", *MEANT]))
+@given(st.integers(0, 10**6), st.sampled_from(["", *OPTIONS_OF_PRESETS]))
 def test_lamer_and_the_other_presets_equal_plain_loops(seed, preset):
     turns = random_trials(seed)
     estimate = registry.bind("credit", "mage", preset=preset or None)
-    assert estimate(turns, {}).advantages == pytest.approx(naive(turns, **MEANT.get(preset, {})), abs=1e-9)
-    assert set(PRESETS) == set(MEANT)
+    assert estimate(turns, {}).advantages == pytest.approx(
+        mage_by_loops(turns, **OPTIONS_OF_PRESETS.get(preset, {})), abs=1e-9
+    )
+    assert set(PRESETS) == set(OPTIONS_OF_PRESETS)
 
 
 @given(st.integers(0, 500))
-def test_with_one_attempt_per_trial_mage_is_gigpo(seed):
+def test_with_one_attempt_per_trial_mage_equals_gigpo(seed):
     turns = random_trials(seed)
     without_attempts = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
     one_attempt = dataclasses.replace(without_attempts, attempt=np.zeros(len(turns.reward), dtype=np.int64))
-    for table_of_one in (without_attempts, one_attempt):
-        credit = mage(table_of_one, attempts=1, pay="cumulative").advantages
-        assert credit == pytest.approx(gigpo(table_of_one).advantages, abs=1e-9)
-        lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(table_of_one, {}).advantages
-        assert lamer == pytest.approx(gigpo(table_of_one, over="turns").advantages, abs=1e-9)
+    for one_attempt_table in (without_attempts, one_attempt):
+        credit = mage(one_attempt_table, attempts=1, pay="cumulative").advantages
+        assert credit == pytest.approx(gigpo(one_attempt_table).advantages, abs=1e-9)
+        lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(one_attempt_table, {}).advantages
+        assert lamer == pytest.approx(gigpo(one_attempt_table, over="turns").advantages, abs=1e-9)
 
 
-def test_if_the_table_has_attempts_episodes_are_not_taken_for_attempts():
-    """Two trials of one group with equal returns have advantage 0 for any length of guessed trials."""
+def test_if_the_table_has_attempts_episodes_do_not_count_as_attempts():
+    """The option ``attempts`` then has no effect; without the column, it splits the group into trials."""
     turns = trials([[3.0], [3.0]], [[3.0], [3.0]])
     for attempts in (1, 2, 3):
         assert mage(turns, attempts=attempts, step_weight=0.0).advantages == pytest.approx([1.5, -1.5, 1.5, -1.5])
-    guessed = dataclasses.replace(turns, attempt=None, note=None)
-    assert mage(guessed, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
+    without_attempts = dataclasses.replace(turns, attempt=None, note=None)
+    assert mage(without_attempts, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
 
 
 def test_a_note_marks_an_episode_as_a_trial():
-    """All trials were truncated after the note, so no later attempt exists or is guessed."""
+    """All trials were truncated after the note, so no trial has a second attempt."""
     turns = trials([[1.0], NOTE], [[2.0], NOTE])
     without_attempts = dataclasses.replace(turns, attempt=None)
     assert np.array_equal(mage(without_attempts).advantages, mage(turns).advantages)
@@ -327,7 +347,7 @@ def test_a_note_marks_an_episode_as_a_trial():
 
 def test_a_reward_after_a_note_counts_for_the_next_attempt():
     turns = trials([[1.0], (NOTE, 2.0), [3.0]])
-    # attempts of 1 and 5: paid 1 and 4
+    # the attempts have returns 1 and 5, so their differences are 1 and 4
     assert mage(turns, step_weight=0.0).advantages == pytest.approx([-1.5, 0.0, 1.5])
     single_attempts = trials([[1.0], (NOTE, 2.0)], [[1.0], NOTE])
     assert mage(single_attempts).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
@@ -335,26 +355,26 @@ def test_a_reward_after_a_note_counts_for_the_next_attempt():
 
 def test_an_attempt_in_which_the_seat_has_no_turn_is_skipped():
     turns = trials([[1.0], [2.0], [4.0]])
-    gap = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
-    assert np.array_equal(mage(gap).advantages, mage(turns).advantages)
+    with_skipped_attempt = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
+    assert np.array_equal(mage(with_skipped_attempt).advantages, mage(turns).advantages)
 
 
-def test_as_released_a_group_of_one_keeps_its_return():
+def test_in_the_released_code_a_group_of_one_keeps_its_return():
     single_trial = trials([[7.0]])
     assert mage(single_trial).advantages.tolist() == [0.0]
     assert registry.bind("credit", "mage", preset="as_released")(single_trial, {}).advantages.tolist() == [7.0]
-    three = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
-    assert mage(three, by_attempt=True).advantages.tolist() == [0.0] * 5
-    assert mage(three).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
+    three_attempts = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
+    assert mage(three_attempts, by_attempt=True).advantages.tolist() == [0.0] * 5
+    assert mage(three_attempts).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 500), OPTIONS)
-def test_values_near_a_million(seed, options):
+def test_rewards_near_a_million_give_the_advantages_of_plain_loops(seed, options):
     turns = random_trials(seed, offset=1e6)
     advantages = mage(turns, **options).advantages
     assert np.isfinite(advantages).all()
-    assert advantages == pytest.approx(naive(turns, **options), abs=1e-7)
+    assert advantages == pytest.approx(mage_by_loops(turns, **options), abs=1e-7)
 
 
 def test_only_trials_against_the_same_players_are_compared():
@@ -373,11 +393,11 @@ def test_attempts_out_of_order_are_refused():
         mage(turns)
 
 
-def test_with_a_named_outcome_a_fine_stays_with_its_turn():
+def test_with_the_option_outcome_a_fine_counts_only_for_its_turn():
     turns = trials([[0.0, 1.0], NOTE, [1.0]], fines=[-0.5, 0.0, 0.0, 0.0], views=range(4))
-    # paid back in the next attempt: returns .5 and 1, so .5 and .5
+    # without it, the attempts have returns .5 and 1, so both differences are .5
     assert mage(turns).advantages == pytest.approx([0.0] * 4)
-    # paid 1 and 0, and the fine less its mean over the four turns
+    # with it, the differences are 1 and 0; each turn also gets its fine minus the mean fine of the four turns
     assert mage(turns, outcome="game").advantages == pytest.approx([0.5 - 0.375, 0.5 + 0.125, 0.125, -0.5 + 0.125])
     with pytest.raises(CreditError, match="no reward component 'score'"):
         mage(turns, outcome="score")
@@ -385,14 +405,14 @@ def test_with_a_named_outcome_a_fine_stays_with_its_turn():
 
 @pytest.mark.parametrize("environment", ["kuhn_poker", "rock_paper_scissors"])
 @pytest.mark.parametrize("options", [{}, {"stop_on_win": True}, {"reflect": False}], ids=str)
-def test_real_trials(environment, options):
+def test_trials_of_played_episodes_equal_plain_loops(environment, options):
     game = make_game("trial", options={"environment": {"name": environment}, "attempts": 4, **options})
     turns = turn_table(play(plays.make_specs(game, 12, name="random", group_size=4), {"random": random_player()}))
     assert turns.attempt.max() == 3
     without_notes = (
         dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
     )
-    assert mage(turns).advantages == pytest.approx(naive(without_notes), abs=1e-9)
+    assert mage(turns).advantages == pytest.approx(mage_by_loops(without_notes), abs=1e-9)
     assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(
         advantages_as_released(without_notes, 0.95, 0.6, True), abs=1e-9
     )

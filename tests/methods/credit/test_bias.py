@@ -1,7 +1,8 @@
 """Compare estimators with the exact policy gradient, by enumeration of a game of variable length.
 
-The game: up to three turns; at each the policy stops with probability p (one logit, shared) and gets 1 for a stop at
-turn 0, 3 at turn 1, 2 at turn 2 (the last turn always ends), or continues for a reward of -0.5.
+The game has at most two turns. At each turn the policy stops with probability P (one logit for both turns) or continues
+for a reward of -0.5. A stop earns 1 at turn 0 and 3 at turn 1. If the policy continues at turn 1, it also earns 2, and the
+game ends.
 """
 
 import itertools
@@ -35,7 +36,7 @@ def expected_gradient(estimator, members, trajectories=TRAJECTORIES, values=None
         turns = table([rewards for _, rewards, _ in group], groups=[0] * members, values=critic)
         advantages = estimator(turns).advantages
         scores = np.array([score for _, _, scores in group for score in scores])
-        total += np.prod([stop_probability for stop_probability, _, _ in group]) * float(advantages @ scores) / members
+        total += np.prod([probability for probability, _, _ in group]) * float(advantages @ scores) / members
     return total
 
 
@@ -70,13 +71,13 @@ def test_dr_grpo_is_the_gradient_times_n_minus_one_over_n(members):
 def test_grpo_in_pairs_keeps_only_the_sign_of_the_difference():
     """In a pair the sample deviation is |difference| / sqrt(2), so the advantage is a sign of constant size."""
     pairs = itertools.product(TRAJECTORIES, repeat=2)
-    sign = sum(
-        stop_probability * q * np.sign(sum(a) - sum(b)) * (sum(s) - sum(t)) / 2
-        for (stop_probability, a, s), (q, b, t) in pairs
+    expected_sign = sum(
+        probability_a * probability_b * np.sign(sum(rewards_a) - sum(rewards_b)) * (sum(scores_a) - sum(scores_b)) / 2
+        for (probability_a, rewards_a, scores_a), (probability_b, rewards_b, scores_b) in pairs
     )
-    assert expected_gradient(grpo, 2) == pytest.approx(sign / 2**0.5, rel=1e-5)
+    assert expected_gradient(grpo, 2) == pytest.approx(expected_sign / 2**0.5, rel=1e-5)
     doubled_trajectories = [
-        (stop_probability, [2 * reward for reward in rewards], s) for stop_probability, rewards, s in TRAJECTORIES
+        (probability, [2 * reward for reward in rewards], scores) for probability, rewards, scores in TRAJECTORIES
     ]
     assert expected_gradient(grpo, 2, doubled_trajectories) == pytest.approx(expected_gradient(grpo, 2), rel=1e-5)
 
@@ -88,7 +89,7 @@ def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
     for group in itertools.product(TRAJECTORIES, repeat=members):
         returns = [sum(rewards[turn:]) for _, rewards, _ in group for turn in range(len(rewards))]
         score = sum(sum(scores) for _, _, scores in group)
-        bias -= np.prod([stop_probability for stop_probability, _, _ in group]) * np.mean(returns) * score / members
+        bias -= np.prod([probability for probability, _, _ in group]) * np.mean(returns) * score / members
     assert expected_gradient(mars, members) - EXACT == pytest.approx(bias, abs=1e-12)
     assert abs(bias) > 0.01
 

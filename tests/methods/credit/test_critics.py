@@ -37,7 +37,7 @@ def test_gae_with_lambda_one_and_no_critic_is_the_return(rewards, gamma):
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=6))
-def test_gae_perfect_critic_leaves_no_advantage(rewards):
+def test_with_a_perfect_critic_gae_is_0(rewards):
     values = np.cumsum(rewards[::-1])[::-1]
     assert gae(table([rewards], values=values), lam=0.7).advantages == pytest.approx(np.zeros(len(rewards)), abs=1e-9)
 
@@ -72,7 +72,7 @@ def vtrace_random_turns(seed, spread=1.0):
     return table_with_ratios(rewards, generator.normal(size=size), np.exp(spread * generator.normal(size=size)))
 
 
-def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
+def vtrace_by_loops(turns, gamma, lam, rho_bar, c_bar):
     targets, advantages = [], []
     for number in np.unique(turns.trajectory):
         mask = turns.trajectory == number
@@ -99,7 +99,7 @@ def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
 
 
 def test_vtrace_by_hand():
-    """w = 2, 0.5: rho = c = 1, 0.5. v_1 = 1 + 0.5 (4 - 1) = 2.5; v_0 = 0 + (0 + 1 - 0) + (2.5 - 1) = 2.5."""
+    """Ratios 2 and 0.5 are clipped to 1 and 0.5. v_1 = 1 + 0.5 (4 - 1) = 2.5; v_0 = 0 + (0 + 1 - 0) + (2.5 - 1) = 2.5."""
     credit = vtrace(table_with_ratios([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]))
     assert credit.value_targets == pytest.approx([2.5, 2.5])
     assert credit.advantages == pytest.approx([2.5, 1.5])
@@ -115,7 +115,7 @@ def test_vtrace_by_hand():
 def test_vtrace_equals_the_sum_of_the_paper(seed, gamma, lam, bars):
     turns = vtrace_random_turns(seed)
     credit = vtrace(turns, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
-    advantages, targets = vtrace_naive(turns, gamma, lam, *bars)
+    advantages, targets = vtrace_by_loops(turns, gamma, lam, *bars)
     assert credit.advantages == pytest.approx(advantages)
     assert credit.value_targets == pytest.approx(targets)
 
@@ -129,7 +129,7 @@ def test_with_fresh_games_vtrace_is_gae(seed, gamma):
     )
 
 
-def test_vtrace_without_clipped_ratios_stale_data_give_the_current_gradient():
+def test_vtrace_with_unclipped_ratios_gives_the_exact_gradient_from_stale_data():
     """One decision sampled with probability q, now p: the ratio turns the mean under q into the mean under p."""
     q, p = 0.7, 0.4
     total = 0.0
@@ -159,7 +159,7 @@ def hiper_random_turns(seed):
     return dataclasses.replace(turns, view=generator.integers(0, 2, size))
 
 
-def hiper_naive(turns, is_opening, gamma, lam_turn, lam_segment):
+def hiper_by_loops(turns, is_opening, gamma, lam_turn, lam_segment):
     turn_advantages, segment_advantages = np.zeros(len(turns.reward)), np.full(len(turns.reward), np.nan)
     for number in np.unique(turns.trajectory):
         rows = np.flatnonzero(turns.trajectory == number)
@@ -181,7 +181,10 @@ def hiper_naive(turns, is_opening, gamma, lam_turn, lam_segment):
 
 
 def test_hiper_by_hand_with_one_critic():
-    """Segments of two turns; values .1 .2 .3 .4. Low: .2 .1 .7 .6; high: 0 + .3 - .1 + .7 = .9 and .7; half of each at the openings."""
+    """Turn advantages are .2, .1, .7 and .6; segment advantages are 0 + .3 - .1 + .7 = .9 and .7.
+
+    The first turn of a segment gets the mean of both.
+    """
     turns = table([[0.0, 0.0, 0.0, 1.0]], values=[0.1, 0.2, 0.3, 0.4])
     credit = hiper(turns, segment_turns=2, lam_turn=1.0, lam_segment=1.0, normalise=False)
     assert credit.advantages == pytest.approx([0.55, 0.1, 0.7, 0.6])
@@ -201,7 +204,7 @@ def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
             turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0
         )
 
-    low, high = hiper_naive(turns, is_opening, gamma, lam, 0.8)
+    low, high = hiper_by_loops(turns, is_opening, gamma, lam, 0.8)
     options = {
         "segments": "view" if by_view else "turns",
         "segment_turns": length,
@@ -259,22 +262,24 @@ def bi_level_gae_random_turns(seed, longest=4):
     return table_with_tokens(rewards, tokens, generator.normal(size=tokens.sum()))
 
 
-def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
+def bi_level_gae_by_loops(turns, gamma_turn, lam_turn, gamma_token, lam_token):
     first_tokens = np.cumsum(turns.n_tokens) - turns.n_tokens
     values = [turns.token_value[b : b + n] for b, n in zip(first_tokens, turns.n_tokens, strict=True)]
-    result = [np.zeros(n) for n in turns.n_tokens]
+    advantages = [np.zeros(n) for n in turns.n_tokens]
     for turn in reversed(range(len(values))):
-        next_value, next_advantage = (0.0, 0.0) if turns.done[turn] else (values[turn + 1][-1], result[turn + 1][-1])
-        result[turn][-1] = (
+        next_value, next_advantage = (
+            (0.0, 0.0) if turns.done[turn] else (values[turn + 1][-1], advantages[turn + 1][-1])
+        )
+        advantages[turn][-1] = (
             turns.reward[turn] + gamma_turn * next_value - values[turn][-1] + gamma_turn * lam_turn * next_advantage
         )
         for token in reversed(range(len(values[turn]) - 1)):
-            result[turn][token] = (
+            advantages[turn][token] = (
                 gamma_token * values[turn][token + 1]
                 - values[turn][token]
-                + gamma_token * lam_token * result[turn][token + 1]
+                + gamma_token * lam_token * advantages[turn][token + 1]
             )
-    return np.concatenate(result)
+    return np.concatenate(advantages)
 
 
 def test_bi_level_gae_by_hand():
@@ -290,7 +295,7 @@ def test_bi_level_gae_equals_plain_loops(seed, decays):
     turns = bi_level_gae_random_turns(seed)
     names = ("gamma_turn", "lam_turn", "gamma_token", "lam_token")
     credit = bi_level_gae(turns, **dict(zip(names, decays, strict=True)))
-    assert credit.advantages == pytest.approx(bi_level_gae_naive(turns, *decays))
+    assert credit.advantages == pytest.approx(bi_level_gae_by_loops(turns, *decays))
     assert credit.value_targets == pytest.approx(credit.advantages + turns.token_value)
 
 

@@ -76,8 +76,8 @@ def random_turns(seed, count=12):
     return table_of_views(rewards, generator.integers(0, 3, size), generator.integers(-1, 2, size), roles=roles)
 
 
-def naive(turns, state, gamma, decay):
-    """Compute COMA in loops: update the table by every turn, then weigh its values by the actions' frequencies."""
+def coma_by_loops(turns, state, gamma, decay):
+    """Return the advantages of COMA; the baseline weighs the values of actions by their frequencies in the batch."""
     names = [
         (turns.game_names[g], turns.role_names[r], turns.view_names[v], turns.action_names[a] if a >= 0 else None)
         for g, r, v, a in zip(turns.game, turns.role, turns.view, turns.action, strict=True)
@@ -93,9 +93,12 @@ def naive(turns, state, gamma, decay):
         weights[name] += 1
         totals[name] += value
         actions_played[name[:3]].append(name)
-    q = {name: totals[name] / weights[name] for name in weights if weights[name]}
+    action_values = {name: totals[name] / weights[name] for name in weights if weights[name]}
     return np.array(
-        [q[name] - np.mean([q[other_action] for other_action in actions_played[name[:3]]]) for name in names]
+        [
+            action_values[name] - np.mean([action_values[played_name] for played_name in actions_played[name[:3]]])
+            for name in names
+        ]
     )
 
 
@@ -111,7 +114,7 @@ def test_coma_by_hand():
 
 
 def test_coma_table_keeps_values_of_earlier_batches():
-    """stay: n = 0.5 * 2 + 1, W = 0.5 * 4 + 3 -> 2.5; go: n 1, W 5."""
+    """stay has count 0.5 * 2 + 1 and sum 0.5 * 4 + 3, so its value is 2.5; go has count 1 and sum 5."""
     state = {'["game", "first", "here", "stay"]': [2.0, 4.0]}
     credit = coma(table_of_views([[3.0], [5.0]], [0, 0], [0, 1]), state, decay=0.5)
     assert credit.advantages == pytest.approx([-1.25, 1.25])
@@ -120,11 +123,11 @@ def test_coma_table_keeps_values_of_earlier_batches():
 
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.9, 1.0]))
 def test_coma_equals_plain_loops_over_two_batches(seed, decay, gamma):
-    first = coma(random_turns(seed), {}, decay=decay, gamma=gamma)
-    state, turns = json.loads(json.dumps(first.state)), random_turns(seed + 1)
-    assert first.advantages == pytest.approx(naive(random_turns(seed), {}, gamma, decay), abs=1e-9)
+    first_credit = coma(random_turns(seed), {}, decay=decay, gamma=gamma)
+    state, turns = json.loads(json.dumps(first_credit.state)), random_turns(seed + 1)
+    assert first_credit.advantages == pytest.approx(coma_by_loops(random_turns(seed), {}, gamma, decay), abs=1e-9)
     assert coma(turns, state, decay=decay, gamma=gamma).advantages == pytest.approx(
-        naive(turns, state, gamma, decay), abs=1e-9
+        coma_by_loops(turns, state, gamma, decay), abs=1e-9
     )
 
 
@@ -173,8 +176,8 @@ def test_candidate_value_reply_scores_by_hand_do_not_depend_on_rewards():
     assert credit.advantages.tolist() == [1.0, 2.0, 0.0, 4.0, 5.0, 6.0, 0.0]
     assert credit.trained.tolist() == [True, True, False, True, True, True, False]
     assert credit.metrics == {"judged": pytest.approx(5 / 7)}
-    unpaid = replace(turns, reward=np.zeros(7))
-    assert np.array_equal(candidate_value(unpaid).advantages, credit.advantages)
+    without_rewards = replace(turns, reward=np.zeros(7))
+    assert np.array_equal(candidate_value(without_rewards).advantages, credit.advantages)
 
 
 class ColumnSource:

@@ -1,4 +1,4 @@
-"""Group estimators against exact gradients, on the game of tests/methods/credit/test_bias.py (one logit, up to three turns)."""
+"""Compare group estimators with exact gradients, on the game of tests/methods/credit/test_bias.py."""
 
 import itertools
 
@@ -33,10 +33,8 @@ def test_pass_at_k_is_an_unbiased_gradient_of_the_best_of_the_group(members):
 @pytest.mark.parametrize("members", [2, 3])
 def test_minimax_preference_is_unbiased_for_the_chance_to_beat_oneself(members):
     wins = 0.0
-    for (probability, own_return, score), (other_probability, other_return, _) in itertools.product(TOTALS, repeat=2):
-        wins += (
-            probability * other_probability * score * ((own_return > other_return) + 0.5 * (own_return == other_return))
-        )
+    for (probability, return_a, score), (other_probability, return_b, _) in itertools.product(TOTALS, repeat=2):
+        wins += probability * other_probability * score * ((return_a > return_b) + 0.5 * (return_a == return_b))
     preference = bind("credit", "arena_rl", preset="minimax_preference")
     assert exact.expected_gradient(lambda turns: preference(turns, {}), members) == pytest.approx(wins)
     assert abs(wins) > 0.01

@@ -155,7 +155,7 @@ def table_of_probes(outcome, accuracy, confidence, *, names=("best_action", "sur
     return dataclasses.replace(turns, reward=turns.reward + accuracies + confidences, components=components)
 
 
-def test_golden_potential():
+def test_potential_at_all_extreme_probes():
     accuracy, confidence = np.array([1.0, 0, 0, 1]), np.array([1.0, 1, 0, 0])
     assert potential(accuracy, confidence) == pytest.approx([1, -1, 0, 0.5])
 
@@ -328,27 +328,39 @@ def random_oprl_table(seed, model="process"):
     )
 
 
-def oprl_naive(turns, model, beta, alpha, form):
-    def relative_to_peers(value, pool):
-        peers = list(pool)
+def oprl_by_loops(turns, model, beta, alpha, form):
+    def relative_to_group(value, group_values):
+        peers = list(group_values)
         peers.remove(value)
         if not peers:
             return 0.0
-        return value - np.mean(peers) if form == "rloo" else (value - np.mean(pool)) / (np.std(pool, ddof=1) + 1e-6)
+        return (
+            value - np.mean(peers)
+            if form == "rloo"
+            else (value - np.mean(group_values)) / (np.std(group_values, ddof=1) + 1e-6)
+        )
 
-    key = list(zip(turns.group, turns.role, strict=True))
-    step = [beta * (a - b) for a, b in zip(getattr(turns, NEWER[model]), getattr(turns, OLDER[model]), strict=True)]
-    totals = {number: sum(turns.reward[turns.trajectory == number]) for number in np.unique(turns.trajectory)}
-    key_of_trajectory = {number: key[int(np.argmax(turns.trajectory == number))] for number in totals}
-    result = []
-    for row, number in enumerate(turns.trajectory):
-        episode = relative_to_peers(
-            totals[number], [totals[peer] for peer in totals if key_of_trajectory[peer] == key[row]]
+    keys = list(zip(turns.group, turns.role, strict=True))
+    step_rewards = [
+        beta * (a - b) for a, b in zip(getattr(turns, NEWER[model]), getattr(turns, OLDER[model]), strict=True)
+    ]
+    returns = {
+        trajectory: sum(turns.reward[turns.trajectory == trajectory]) for trajectory in np.unique(turns.trajectory)
+    }
+    key_of_trajectory = {trajectory: keys[int(np.argmax(turns.trajectory == trajectory))] for trajectory in returns}
+    advantages = []
+    for row, trajectory in enumerate(turns.trajectory):
+        episode_part = relative_to_group(
+            returns[trajectory], [returns[peer] for peer in returns if key_of_trajectory[peer] == keys[row]]
         )
-        result.append(
-            episode + alpha * relative_to_peers(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]])
+        advantages.append(
+            episode_part
+            + alpha
+            * relative_to_group(
+                step_rewards[row], [s for s, k in zip(step_rewards, keys, strict=True) if k == keys[row]]
+            )
         )
-    return result
+    return advantages
 
 
 @pytest.mark.parametrize("model", NEWER)
@@ -372,7 +384,7 @@ def test_oprl_by_hand(model):
 )
 def test_oprl_equals_plain_loops(seed, model, beta, alpha, form):
     turns = random_oprl_table(seed, model)
-    expected = oprl_naive(turns, model, beta, alpha, form)
+    expected = oprl_by_loops(turns, model, beta, alpha, form)
     assert oprl(turns, model=model, beta=beta, alpha=alpha, form=form).advantages == pytest.approx(expected, abs=1e-8)
 
 
@@ -441,7 +453,7 @@ def test_vpr_by_hand():
 
 
 @given(REWARDS, st.booleans(), st.booleans())
-def test_vpr_equals_its_definition(rewards, leave_one_out, divide_by_std):
+def test_vpr_equals_plain_loops(rewards, leave_one_out, divide_by_std):
     groups = [index // 4 for index in range(len(rewards))]
     turns = table_of_verdicts(rewards, groups=groups)
     credit = vpr(turns, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
@@ -549,18 +561,20 @@ def test_vpr_single_turn_and_a_table_without_verdicts(baseline):
         assert not vpr(table_of_verdicts([[1.0], [0.0]], mask=[False, False]), **options).advantages.any()
 
 
-def replies(process, committed=None, **changes):
-    """Return a table of candidates: one prompt per list, the reply at ``committed`` played."""
+def table_of_candidates(process, committed=None, **changes):
+    """Return a table of candidates, with one list of rewards per prompt; the reply at ``committed`` was played."""
     played_index = committed or [0] * len(process)
     turns = table_of_verdicts([[value] for rewards in process for value in rewards], **changes)
     prompts = [prompt for prompt, rewards in enumerate(process) for _ in rewards]
-    first = [index == played_index[prompt] for prompt, rewards in enumerate(process) for index in range(len(rewards))]
-    return replace(turns, state_group=np.array(prompts), committed=np.array(first))
+    is_played = [
+        index == played_index[prompt] for prompt, rewards in enumerate(process) for index in range(len(rewards))
+    ]
+    return replace(turns, state_group=np.array(prompts), committed=np.array(is_played))
 
 
 def test_vpr_candidates_by_hand():
     # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: one reply
-    turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
+    turns = table_of_candidates([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
     advantages = vpr(turns, baseline="candidates").advantages
     positive_advantage, negative_advantage = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
     assert advantages == pytest.approx(
@@ -574,7 +588,7 @@ def test_vpr_candidates_by_hand():
 @given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_vpr_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
     options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
-    turns = replies(rewards)
+    turns = table_of_candidates(rewards)
     as_groups = replace(
         turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None
     )
@@ -583,14 +597,14 @@ def test_vpr_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one
 
 
 def test_vpr_outcome_goes_to_the_replies_that_were_played():
-    turns = replies([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
+    turns = table_of_candidates([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
     turns = replace(turns, reward=np.array([0.0, 1.0, -1.0, 0.0]), role=np.zeros(4, dtype=int))
     advantages = vpr(turns, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
     assert advantages.tolist() == [0.0, 1.0, -1.0, 0.0]
 
 
 def test_vpr_candidates_without_verdicts_have_no_advantage():
-    turns = replies([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
+    turns = table_of_candidates([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
     assert vpr(turns, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
 
 
@@ -598,8 +612,8 @@ RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "e
 
 
 def test_vpr_as_released_by_hand():
-    # three prompts, centred: 1, -1; equal, so left out; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
-    turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
+    # centred, the first prompt has 1, -1 and the third 2, -1, -1, with deviation (8/5)^0.5; the second has equal rewards
+    turns = table_of_candidates([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
     credit = vpr(turns, **RELEASED)
     scale = (8 / 5) ** 0.5
     assert credit.advantages == pytest.approx(
@@ -614,7 +628,7 @@ def test_vpr_as_released_by_hand():
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
 def test_vpr_released_variant_equals_its_definition(rewards):
-    turns = replies(rewards)
+    turns = table_of_candidates(rewards)
     credit = vpr(turns, **RELEASED)
     centred_rewards = np.concatenate([np.array(group) - np.mean(group) for group in rewards])
     train = np.concatenate([[len(set(group)) > 1] * len(group) for group in rewards])
@@ -629,20 +643,20 @@ def test_vpr_released_variant_equals_its_definition(rewards):
 
 @pytest.mark.parametrize(("most", "trains"), [(1.0, True), (0.7, True), (2 / 3, True), (0.66, False), (0.0, False)])
 def test_vpr_step_is_skipped_above_a_share_of_equal_groups(most, trains):
-    turns = replies([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    turns = table_of_candidates([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     credit = vpr(turns, **RELEASED, skip_above=most)
     assert credit.trained.tolist() == [trains, trains, False, False, False, False]
     assert credit.metrics["skipped_update"] == float(not trains)
 
 
 def test_vpr_whitening_without_masks_counts_equal_groups():
-    turns = replies([[2.0, 0.0], [1.0, 1.0]])
+    turns = table_of_candidates([[2.0, 0.0], [1.0, 1.0]])
     credit = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
     assert credit.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and credit.trained is None
 
 
 def test_vpr_turns_without_verdicts_do_not_train():
-    turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
+    turns = replace(table_of_candidates([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
     credit = vpr(turns, **RELEASED)
     assert credit.trained.tolist() == [True, True, False, False] and credit.advantages[2:].tolist() == [0, 0]
     assert credit.metrics["equal_share"] == 0.0 and credit.metrics["judged_share"] == 0.5
@@ -655,7 +669,7 @@ def test_vpr_turns_without_verdicts_do_not_train():
     assert not vpr(with_components(without_verdicts, ["best_action"]), **RELEASED).trained.any()
 
 
-def test_vpr_earlier_variant_is_the_default_preset():
+def test_vpr_preset_by_turn_equals_the_defaults():
     turns = table_of_verdicts([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     default_credit = bind("credit", "vpr", preset="by_turn")(turns, {})
     assert default_credit.advantages.tolist() == vpr(turns).advantages.tolist() and default_credit.trained is None
@@ -663,11 +677,11 @@ def test_vpr_earlier_variant_is_the_default_preset():
 
 def test_vpr_masking_together_with_an_outcome_is_refused():
     with pytest.raises(CreditError, match="equal: keep"):
-        vpr(replies([[1.0, 0.0]]), **RELEASED, outcome=1.0)
+        vpr(table_of_candidates([[1.0, 0.0]]), **RELEASED, outcome=1.0)
 
 
 def test_vpr_candidates_refuse_future_rewards_and_need_all_replies():
     with pytest.raises(CreditError, match="gamma: 0"):
-        vpr(replies([[1.0, 0.0]]), baseline="candidates", gamma=0.5)
+        vpr(table_of_candidates([[1.0, 0.0]]), baseline="candidates", gamma=0.5)
     with pytest.raises(CreditError, match="candidates=True"):
         bind("credit", "vpr", {"baseline": "candidates"})(table_of_verdicts([[1.0], [0.0]]), {})

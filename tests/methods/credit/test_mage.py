@@ -29,54 +29,56 @@ def random_turns(seed, final_only=False):
     return table_of_attempts(rewards, generator.integers(0, 3, size), episodes, seats=seats, groups=[0] * 7 + [1] * 5)
 
 
-def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
+def mage_by_loops(turns, attempts, gamma, gamma_episode, step_weight, by_attempt):
     rows = [np.flatnonzero(turns.trajectory == index) for index in range(turns.trajectory.max() + 1)]
-    key = [(turns.group[trial[0]], turns.role[trial[0]]) for trial in rows]
-    total = [turns.reward[trial].sum() for trial in rows]
-    differences, attempt_of, steps = {}, {}, np.zeros(len(turns.reward))
-    for group in set(key):
+    group_keys = [(turns.group[turn_rows[0]], turns.role[turn_rows[0]]) for turn_rows in rows]
+    returns = [turns.reward[turn_rows].sum() for turn_rows in rows]
+    differences, attempt_indices, step_returns = {}, {}, np.zeros(len(turns.reward))
+    for group_key in set(group_keys):
         members = sorted(
-            (trajectory for trajectory in range(len(rows)) if key[trajectory] == group),
+            (trajectory for trajectory in range(len(rows)) if group_keys[trajectory] == group_key),
             key=lambda i: turns.episode[rows[i][0]],
         )
         for begin in range(0, len(members), attempts):
             trial = members[begin : begin + attempts]
             for attempt_index, trajectory in enumerate(trial):
-                differences[trajectory], attempt_of[trajectory] = (
-                    total[trajectory] - (total[trial[attempt_index - 1]] if attempt_index else 0.0),
-                    attempt_index,
-                )
-            next_return = 0.0  # G at the first turn of the next attempt
+                previous_return = returns[trial[attempt_index - 1]] if attempt_index else 0.0
+                differences[trajectory] = returns[trajectory] - previous_return
+                attempt_indices[trajectory] = attempt_index
+            next_return = 0.0  # step return of the first turn of the next attempt
             for trajectory in reversed(trial):
                 value = differences[trajectory] + gamma_episode * next_return
                 for row in reversed(rows[trajectory]):
-                    steps[row], value = value, gamma * value
-                next_return = steps[rows[trajectory][0]]
-    result = []
-    for trajectory, trial in enumerate(rows):
-        same_key = [
+                    step_returns[row], value = value, gamma * value
+                next_return = step_returns[rows[trajectory][0]]
+    advantages = []
+    for trajectory, turn_rows in enumerate(rows):
+        compared = [
             j
             for j in range(len(rows))
-            if key[j] == key[trajectory] and (not by_attempt or attempt_of[j] == attempt_of[trajectory])
+            if group_keys[j] == group_keys[trajectory]
+            and (not by_attempt or attempt_indices[j] == attempt_indices[trajectory])
         ]
-        for row in trial:
-            meet = [steps[r] for j in same_key for r in rows[j] if turns.view[r] == turns.view[row]]
-            result.append(
+        for row in turn_rows:
+            returns_at_view = [step_returns[r] for j in compared for r in rows[j] if turns.view[r] == turns.view[row]]
+            advantages.append(
                 differences[trajectory]
-                - np.mean([differences[j] for j in same_key])
-                + weight * (steps[row] - np.mean(meet))
+                - np.mean([differences[j] for j in compared])
+                + step_weight * (step_returns[row] - np.mean(returns_at_view))
             )
-    return result
+    return advantages
 
 
 def test_by_hand():
-    """Three attempts of two, one and one turns earn 1, 3, 2: differences 1, 2, -1. Both discounts are 0.5."""
+    """Three attempts with two, one and one turns have returns 1, 3 and 2. The differences are 1, 2 and -1."""
     turns = table_of_attempts([[0.0, 1.0], [3.0], [2.0]], groups=[0, 0, 0])
-    # G: attempt 3: -1; 2: 2 - .5 = 1.5; 1: 1 + .75 = 1.75 at its last turn, .875 at its first; mean .78125
+    # Step returns: -1 in attempt 3; 2 - .5 = 1.5 in attempt 2; in attempt 1 its last turn has 1 + .75 = 1.75
+    # and its first turn .5 * 1.75 = .875. Their mean is .78125.
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
-    episode = np.array([1, 1, 2, -1]) - 2 / 3
-    assert credit.advantages == pytest.approx(episode + np.array([0.875, 1.75, 1.5, -1.0]) - 0.78125)
-    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(episode)
+    episode_advantages = np.array([1, 1, 2, -1]) - 2 / 3
+    step_advantages = np.array([0.875, 1.75, 1.5, -1.0]) - 0.78125
+    assert credit.advantages == pytest.approx(episode_advantages + step_advantages)
+    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(episode_advantages)
 
 
 @given(st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.6]), st.booleans())
@@ -85,17 +87,18 @@ def test_equals_plain_loops(seed, attempts, gamma, gamma_episode, by_attempt):
     credit = mage(
         turns, attempts=attempts, gamma=gamma, gamma_episode=gamma_episode, step_weight=0.5, by_attempt=by_attempt
     )
-    assert credit.advantages == pytest.approx(naive(turns, attempts, gamma, gamma_episode, 0.5, by_attempt), abs=1e-9)
+    expected = mage_by_loops(turns, attempts, gamma, gamma_episode, 0.5, by_attempt)
+    assert credit.advantages == pytest.approx(expected, abs=1e-9)
 
 
 @given(st.integers(0, 500))
-def test_single_attempts_paid_at_the_end_are_gigpo(seed):
+def test_with_one_attempt_and_final_rewards_mage_equals_gigpo(seed):
     turns = random_turns(seed, final_only=True)
     assert mage(turns, attempts=1).advantages == pytest.approx(gigpo(turns).advantages, abs=1e-9)
 
 
-def test_independent_attempts_lose_the_credit_given_to_successors():
-    """One decision earns +1 with probability p, else -1. The expectation enumerates two attempts."""
+def test_step_credit_is_biased_if_attempts_are_independent():
+    """One decision earns +1 with probability p, else -1. The test computes the expected gradient from all outcomes of two attempts."""
     p_win, gradient = 0.4, np.zeros(2)
     for reward_0 in (1.0, -1.0):
         for reward_1 in (1.0, -1.0):
@@ -106,14 +109,15 @@ def test_independent_attempts_lose_the_credit_given_to_successors():
             )
             assert without_steps == pytest.approx(with_steps)  # a view that occurs once has no step credit
             turns = dataclasses.replace(turns, view=np.zeros(4, dtype=np.int64))
-            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - without_steps
+            step_advantages = mage(turns, attempts=2, gamma_episode=0.25).advantages - without_steps
             gradient += (
                 probability
-                * steps[:2]
+                * step_advantages[:2]
                 * np.array([1 - p_win if value > 0 else -p_win for value in (reward_0, reward_1)])
             )
     exact_gradient = 2 * p_win * (1 - p_win)
-    # The mean of four is subtracted. It holds the attempt's step credit; the second difference also has -1 from the first.
+    # The step returns are 0.75 * reward_0 + 0.25 * reward_1, then reward_1 - reward_0, then 0 and 0.
+    # The baseline is the mean of these four, so it depends on both rewards.
     assert gradient == pytest.approx([exact_gradient * (0.75 - (0.75 - 1) / 4), exact_gradient * (1 - (1 + 0.25) / 4)])
 
 
@@ -125,7 +129,7 @@ def test_the_anchor_may_be_the_information_state():
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 
 
-def test_equal_rewards_or_one_member_give_0_and_offsets_change_nothing():
+def test_advantages_are_0_for_equal_rewards_or_one_member_and_do_not_depend_on_offsets():
     for turns in (table_of_attempts([[0.0], [0.0]], groups=[0, 0]), table_of_attempts([[7.0]])):
         assert not mage(turns).advantages.any()
     large_returns = mage(table_of_attempts([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)

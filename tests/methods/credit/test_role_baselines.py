@@ -31,7 +31,7 @@ def test_rae_golden():
 
 def test_rae_roles_have_separate_baselines_by_hand():
     credit = rae(table(**BY_HAND), {})
-    # first: 3 -> b 0.15, then -1 - 0.15; second: -3 -> b -0.15, then 1 + 0.15
+    # first: after return 3 its baseline is 0.15, then -1 - 0.15; second: after -3 it is -0.15, then 1 + 0.15
     assert credit.advantages == pytest.approx([3, 3, -3, -1.15, 1.15, 1.15, 1.15])
     assert credit.state == {"game/first": pytest.approx(0.0925), "game/second": pytest.approx(-0.0925)}
 
@@ -57,7 +57,7 @@ def test_rae_as_released_one_game_with_fixed_seats_is_as_published(returns):
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
-def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
+def test_with_a_constant_baseline_rae_equals_outcome(returns):
     turns = table([[value] for value in returns])
     assert rae(turns, {}, decay=1.0).advantages == pytest.approx(outcome(turns).advantages)
 
@@ -156,19 +156,19 @@ def test_reinforce_plus_plus_over_tokens_equals_whitening_of_the_tokens_in_loops
     tokens = np.random.Generator(np.random.Philox(seed)).integers(0, 4, size).tolist()
     groups = [index // 2 for index in range(len(rewards))]
     turns = table(rewards, tokens=tokens, groups=groups)
-    totals = [sum(values) for values in rewards]
-    stream = []
-    for values, total, number in zip(rewards, totals, groups, strict=True):
-        peers = [peer for peer, group in zip(totals, groups, strict=True) if group == number]
+    returns = [sum(values) for values in rewards]
+    turn_values = []
+    for values, episode_return, group in zip(rewards, returns, groups, strict=True):
+        peers = [peer for peer, peer_group in zip(returns, groups, strict=True) if peer_group == group]
         for turn in range(len(values)):
-            stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
-    token_values = np.repeat(stream, tokens)
+            turn_values.append(episode_return - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
+    token_values = np.repeat(turn_values, tokens)
     advantages = reinforce_plus_plus(turns, baseline=baseline, over="tokens").advantages
     if len(token_values) < 2 or token_values.std() < 1e-6:
         assert np.isfinite(advantages).all()
         return
     assert advantages == pytest.approx(
-        (np.array(stream) - token_values.mean()) / np.sqrt(token_values.var(ddof=1) + 1e-8), abs=1e-6
+        (np.array(turn_values) - token_values.mean()) / np.sqrt(token_values.var(ddof=1) + 1e-8), abs=1e-6
     )
 
 
@@ -182,7 +182,7 @@ def test_reinforce_plus_plus_of_one_turn_or_without_tokens(over):
 REWARDS_OF_DR_MAS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 
-def team(rewards):
+def team_table(rewards):
     count = len(rewards)
     return table(rewards, seats=[index % 2 for index in range(count)], groups=[index // 4 for index in range(count)])
 
@@ -195,36 +195,36 @@ def test_dr_mas_by_hand_per_agent():
 
 def test_dr_mas_each_statistic_has_its_own_scope():
     samples = np.array([3, 3, -3, -1, 1, 1, 1])
-    own_mean, own_std = np.array([5, 5, 0, 5, 0, 0, 0]) / 3, np.where([1, 1, 0, 1, 0, 0, 0], 4 / 3**0.5, 2)
-    mixed_scopes = dr_mas(table(**BY_HAND), std="global").advantages
-    assert mixed_scopes == pytest.approx((samples - own_mean) / samples.std(ddof=1), abs=1e-5)
-    mixed_scopes = dr_mas(table(**BY_HAND), mean="global").advantages
-    assert mixed_scopes == pytest.approx((samples - 5 / 7) / own_std, abs=1e-5)
+    agent_means, agent_stds = np.array([5, 5, 0, 5, 0, 0, 0]) / 3, np.where([1, 1, 0, 1, 0, 0, 0], 4 / 3**0.5, 2)
+    global_std = dr_mas(table(**BY_HAND), std="global").advantages
+    assert global_std == pytest.approx((samples - agent_means) / samples.std(ddof=1), abs=1e-5)
+    global_mean = dr_mas(table(**BY_HAND), mean="global").advantages
+    assert global_mean == pytest.approx((samples - 5 / 7) / agent_stds, abs=1e-5)
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
 def test_dr_mas_per_role_is_grpo(rewards, over):
-    turns = team(rewards)
+    turns = team_table(rewards)
     assert dr_mas(turns, over=over).advantages == pytest.approx(grpo(turns, over=over).advantages, abs=1e-4)
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
 def test_dr_mas_with_global_statistics_is_grpo_of_a_team_without_roles(rewards, over):
-    turns = team(rewards)
+    turns = team_table(rewards)
     without_roles = dataclasses.replace(turns, role=np.zeros_like(turns.role))
     estimate = dr_mas(turns, mean="global", std="global", over=over).advantages
     assert estimate == pytest.approx(grpo(without_roles, over=over).advantages, abs=1e-4)
 
 
 def test_dr_mas_agents_can_be_distinguished_by_name():
-    turns = team([[1.0], [1.0], [2.0], [4.0]])
+    turns = team_table([[1.0], [1.0], [2.0], [4.0]])
     with_agent_names = dataclasses.replace(turns, agent=np.array([0, 0, 1, 1]), agent_names=("one", "two"))
     assert dr_mas(with_agent_names, agent_is="agent").advantages == pytest.approx([0, 0, -(2**-0.5), 2**-0.5], abs=1e-5)
     assert dr_mas(with_agent_names).advantages == pytest.approx(np.array([-1, -1, 1, 1]) / 2**0.5, abs=1e-5)
 
 
 def test_dr_mas_epsilon_is_added_to_the_deviation():
-    turns = team([[1.0], [0.0], [-1.0], [0.0]])
+    turns = team_table([[1.0], [0.0], [-1.0], [0.0]])
     assert dr_mas(turns, epsilon=2**0.5).advantages == pytest.approx([8**-0.5, 0, -(8**-0.5), 0])
 
 
@@ -364,16 +364,16 @@ def test_marti_with_equal_returns_one_member_offsets_and_no_turns():
     assert marti(table([]), STATE).state == STATE
 
 
-def test_marti_win_below_a_loss_is_refused():
+def test_marti_refuses_a_range_without_width():
     with pytest.raises(ConfigError, match="high"):
         marti(table([[1.0]]), {}, low=1.0, high=1.0)
 
 
-def table_of_coalitions(coalitions, worths, seats_get=None):
+def table_of_coalitions(coalitions, worths, payoffs=None):
     """Return one episode per coalition, with one turn per trained seat; every seat is paid the coalition's value."""
     rewards = [[worth] for coalition, worth in zip(coalitions, worths, strict=True) for _ in coalition]
     seats = [seat for coalition in coalitions for seat in coalition]
-    turns = table(rewards if seats_get is None else seats_get, seats=seats, roles=[0] * len(seats))
+    turns = table(rewards if payoffs is None else payoffs, seats=seats, roles=[0] * len(seats))
     episodes = [index for index, coalition in enumerate(coalitions) for _ in coalition]
     return dataclasses.replace(turns, episode=np.array(episodes, dtype=np.int64))
 
@@ -382,7 +382,7 @@ KNOWN = {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
 
 
 def test_shapley_shares_of_two_seats_by_hand():
-    """v(0) = 1, v(1) = 4, this episode 7: seat 0 adds 1 first or 3 last, seat 1 adds 4 first or 6 last."""
+    """v(0) = 1, v(1) = 4, v(0, 1) = 7: seat 0 adds 1 as the first or 3 as the last seat, seat 1 adds 4 or 6."""
     credit = shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN)
     assert credit.advantages == pytest.approx([2.0, 5.0])
     assert shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN, empty=2.0).advantages == pytest.approx([1.0, 4.0])
@@ -411,19 +411,20 @@ def test_shapley_unseen_coalitions_are_estimated_by_size():
     state = {"game": {"0": [1.0, 3.0], "1": [1.0, 0.0]}}
     # v(2) = 1.5, and pairs lie half-way from the mean of singles 1.5 to 6
     assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(
-        naive({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6})
+        shapley_over_all_orders({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6})
     )
 
 
-def naive(worth):
+def shapley_over_all_orders(value_of_coalition):
     orders = list(permutations(range(3)))
-    totals = [0.0] * 3
+    shares = [0.0] * 3
     for order in orders:
-        coalition_value = 0
+        coalition = 0  # bit mask of the seats that joined
         for seat in order:
-            totals[seat] += (worth[coalition_value | 1 << seat] - worth.get(coalition_value, 0.0)) / len(orders)
-            coalition_value |= 1 << seat
-    return totals
+            added_value = value_of_coalition[coalition | 1 << seat] - value_of_coalition.get(coalition, 0.0)
+            shares[seat] += added_value / len(orders)
+            coalition |= 1 << seat
+    return shares
 
 
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
@@ -434,7 +435,7 @@ def test_shapley_shares_of_an_episode_sum_to_its_value(means, episode_value, emp
     credit = shapley(table_of_coalitions([(0, 1, 2)], [episode_value]), state, empty=empty)
     assert credit.advantages.sum() == pytest.approx(episode_value - empty, abs=1e-8)
     masks = dict(zip([1, 2, 4, 3, 5, 6], means, strict=True))
-    assert credit.advantages == pytest.approx(naive({0: empty, **masks, 7: episode_value}), abs=1e-8)
+    assert credit.advantages == pytest.approx(shapley_over_all_orders({0: empty, **masks, 7: episode_value}), abs=1e-8)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), max_size=6))
@@ -444,7 +445,7 @@ def test_for_a_single_seat_the_share_is_the_outcome(rewards):
 
 
 def test_shapley_coalitions_value_is_the_team_payoff_or_the_sum_of_payoffs():
-    turns = table_of_coalitions([(0, 1)], [0.0], seats_get=[[2.0], [4.0]])
+    turns = table_of_coalitions([(0, 1)], [0.0], payoffs=[[2.0], [4.0]])
     assert shapley(turns, {}).advantages == pytest.approx([1.5, 1.5])
     assert shapley(turns, {}, worth="sum").advantages == pytest.approx([3.0, 3.0])
 

@@ -11,12 +11,12 @@ from sparring.methods.credit.rloo import rloo
 from sparring.methods.credit.spo_tree import spo_tree
 
 
-def random_tree(seed, games=14):
+def random_tree(seed, num_games=14):
     """Return a random table whose groups form trees, and per trajectory its (group, role), keys, actions and rewards."""
     generator = np.random.Generator(np.random.Philox(seed))
     trajectories, key_of_history = [], {}
-    groups, roles = generator.integers(0, 2, games), generator.integers(0, 2, games)
-    for game, length in enumerate(generator.integers(1, 5, games)):
+    groups, roles = generator.integers(0, 2, num_games), generator.integers(0, 2, num_games)
+    for game, length in enumerate(generator.integers(1, 5, num_games)):
         keys, actions, history = [], generator.integers(0, 2, length).tolist(), ()
         for action in actions:
             keys.append(key_of_history.setdefault(history, len(key_of_history)))
@@ -41,11 +41,11 @@ HAND = {"rewards": [[0.0, 4.0], [0.0, 0.0], [0.0, 1.0]], "groups": [0] * 3, "key
 
 def test_by_hand():
     turns = table(**HAND)
-    # V: start 5/3, key 1: 2, key 2: 1
+    # values: 5/3 at the start, 2 at key 1, 1 at key 2
     assert spo_tree(turns).advantages == pytest.approx([1 / 3, 2, 1 / 3, -2, -2 / 3, 0])
-    # V without the trajectory itself: start 1/2, 5/2, 2; key 1: 0, 4; key 2: no other trajectory
+    # values without the trajectory itself: 1/2, 5/2 and 2 at the start; 0 and 4 at key 1; key 2 has no other trajectory
     assert spo_tree(turns, leave_one_out=True).advantages == pytest.approx([1.5, 4, -0.5, -4, -1, 0])
-    # later rewards count half: start (2 + 0 + 0.5) / 3
+    # later rewards count half: the value at the start is (2 + 0 + 0.5) / 3
     assert spo_tree(turns, gamma=0.5).advantages[[0, 1, 4]] == pytest.approx([1 - 2.5 / 3, 2, 0.5 - 2.5 / 3])
     # deviations: at the start of (2, 2, 1), at key 1 of (4, 0)
     divided_by_std = spo_tree(turns, divide_by_std=True).advantages
@@ -54,14 +54,13 @@ def test_by_hand():
 
 
 def test_segments_of_branches_by_hand():
-    # two games of four turns differ from the second turn on; V: start 2, after turn one 2, then the game's return
+    # two games of four turns differ from the second action on; the value is 2 in turns 1 and 2, then the game's return
     rewards, keys = [[0.0, 0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.0]], [0, 1, 2, 3, 0, 1, 4, 5]
     turns = with_actions(table(rewards, groups=[0, 0], keys=keys), [0, 0, 0, 0, 0, 1, 0, 0])
     assert spo_tree(turns).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
     assert spo_tree(turns, segments="branches").advantages == pytest.approx([0, 2, 2, 2, 0, -2, -2, -2])
-    unbranched = with_actions(
-        table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8
-    )  # no branch separates them: one segment each
+    # without a branch each game is one segment
+    unbranched = with_actions(table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8)
     assert spo_tree(unbranched, segments="branches").advantages == pytest.approx([2] * 4 + [-2] * 4)
 
 
@@ -103,64 +102,66 @@ def test_by_hand_over_children():
 
 
 def advantages_by_recursion(trajectories, gamma, average, leave_one_out):
-    """The estimator in plain Python: values by recursion over lists of trajectories."""
+    """Return the advantages, with the value of each state computed by recursion over lists of trajectories."""
 
-    def visits_of(owner, key):
+    def visits_of(group_and_role, key):
         return [
-            (episode, episode[1].index(key)) for episode in trajectories if episode[0] == owner and key in episode[1]
+            (episode, episode[1].index(key))
+            for episode in trajectories
+            if episode[0] == group_and_role and key in episode[1]
         ]
 
     def return_to_go(episode, turn):
         return sum(gamma**k * r for k, r in enumerate(episode[3][turn:]))
 
-    def continuation(episode, turn):
+    def next_state_of(episode, turn):
         return ("to", episode[1][turn + 1]) if turn + 1 < len(episode[1]) else ("end", episode[2][turn])
 
-    def step(episode, turn):
+    def step_return(episode, turn):
         return episode[3][turn] + (
-            gamma * value(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0
+            gamma * value_of(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0
         )
 
-    def continuations(owner, key):
-        steps = {}
-        for trajectory, turn in visits_of(owner, key):
-            steps.setdefault(continuation(trajectory, turn), []).append(step(trajectory, turn))
-        return {name: sum(values) / len(values) for name, values in steps.items()}
+    def values_of_next_states(group_and_role, key):
+        returns_by_state = {}
+        for trajectory, turn in visits_of(group_and_role, key):
+            returns_by_state.setdefault(next_state_of(trajectory, turn), []).append(step_return(trajectory, turn))
+        return {next_state: sum(values) / len(values) for next_state, values in returns_by_state.items()}
 
-    def value(owner, key):
+    def value_of(group_and_role, key):
         values = (
-            [return_to_go(*visit) for visit in visits_of(owner, key)]
+            [return_to_go(*visit) for visit in visits_of(group_and_role, key)]
             if average == "trajectories"
-            else list(continuations(owner, key).values())
+            else list(values_of_next_states(group_and_role, key).values())
         )
         return sum(values) / len(values)
 
-    def baseline(episode, turn):
+    def baseline_of(episode, turn):
         if not leave_one_out:
-            return value(episode[0], episode[1][turn])
+            return value_of(episode[0], episode[1][turn])
         if average == "trajectories":
-            other_returns = [
+            other_values = [
                 return_to_go(*visit) for visit in visits_of(episode[0], episode[1][turn]) if visit[0] is not episode
             ]
         else:
-            other_returns = [
+            other_values = [
                 v
-                for name, v in continuations(episode[0], episode[1][turn]).items()
-                if name != continuation(episode, turn)
+                for next_state, v in values_of_next_states(episode[0], episode[1][turn]).items()
+                if next_state != next_state_of(episode, turn)
             ]
-        return sum(other_returns) / len(other_returns) if other_returns else None
+        return sum(other_values) / len(other_values) if other_values else None
 
-    result = []
+    advantages = []
     for episode in trajectories:
         for turn in range(len(episode[1])):
-            edge = (
-                step(episode, turn)
+            action_value = (
+                step_return(episode, turn)
                 if average == "trajectories"
-                else continuations(episode[0], episode[1][turn])[continuation(episode, turn)]
+                else values_of_next_states(episode[0], episode[1][turn])[next_state_of(episode, turn)]
             )
-            baseline_value = baseline(episode, turn)
-            result.append(0.0 if baseline_value is None else edge - baseline_value)
-    return result
+            baseline = baseline_of(episode, turn)
+            advantages.append(0.0 if baseline is None else action_value - baseline)
+    return advantages
 
 
 @every_case("seed", range(6))
@@ -180,10 +181,10 @@ def test_advantages_of_a_trajectory_sum_to_its_return_minus_the_mean(seed):
     turns, _ = random_tree(seed)
     advantages = spo_tree(turns).advantages
     keys = list(zip(turns.group, turns.role, turns.state_key, strict=True))
-    first = {trajectory: row for row, trajectory in reversed(list(enumerate(turns.trajectory)))}
-    returns = {trajectory: turns.reward[turns.trajectory == trajectory].sum() for trajectory in first}
-    for trajectory, row in first.items():
-        same_start_returns = [returns[peer] for peer, start in first.items() if keys[start] == keys[row]]
+    first_rows = {trajectory: row for row, trajectory in reversed(list(enumerate(turns.trajectory)))}
+    returns = {trajectory: turns.reward[turns.trajectory == trajectory].sum() for trajectory in first_rows}
+    for trajectory, row in first_rows.items():
+        same_start_returns = [returns[peer] for peer, peer_row in first_rows.items() if keys[peer_row] == keys[row]]
         expected = returns[trajectory] - sum(same_start_returns) / len(same_start_returns)
         assert advantages[turns.trajectory == trajectory].sum() == pytest.approx(expected, abs=1e-9)
 

@@ -81,7 +81,7 @@ def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(num_c
 @pytest.mark.parametrize("seed", range(5))
 def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
     """Iterations have 3, 4 and 5 clusters of the replies; each iteration keeps the previous sentences."""
-    clusters, gains = None, []
+    clusters, exploitabilities = None, []
     for iteration, num_clusters in enumerate((3, 4, 5)):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         previous_clusters = clusters
@@ -94,8 +94,10 @@ def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
         )
         if previous_clusters is not None:
             assert clusters.sentences[: len(previous_clusters.sentences)] == previous_clusters.sentences
-        gains.append(exploitability(solve_exactly(GAME, {"throw": clusters}, 2000)["0 left"], clusters.sentences))
-    assert gains == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
+        exploitabilities.append(
+            exploitability(solve_exactly(GAME, {"throw": clusters}, 2000)["0 left"], clusters.sentences)
+        )
+    assert exploitabilities == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
 
 
 def knowledge(data, state=None, **options):
@@ -187,7 +189,7 @@ def test_an_iteration_has_a_fixed_number_of_steps_and_the_next_adds_clusters():
     assert num_clusters == [(1, 3), (1, 3), (2, 4), (2, 4), (3, 5), (3, 5), (3, 5)]
 
 
-def test_clusters_stay_when_nobody_says_their_sentences_any_more():
+def test_clusters_remain_without_new_replies_of_their_sentences():
     state = knowledge(request_in_shares(BASE), every=1, clusters=5).state
     output = knowledge(
         request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2
@@ -309,9 +311,9 @@ def test_free_text_is_a_kind_per_role_with_states_of_clusters():
     }  # the rules do not allow the sentence
     space = LatentSpace(embedding=NGRAMS_64, names=())
     kinds = {name: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for name in Chat.roles}
-    answer = solve_exactly(Chat(), kinds, 500)
-    assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
-    assert answer["1 a wolf"][kinds["echo"].sentences.index("a wolf")] < 0.01  # the echo does not want to repeat
+    strategies = solve_exactly(Chat(), kinds, 500)
+    assert sorted(strategies) == ["0 ", "1 a sheep", "1 a wolf"]
+    assert strategies["1 a wolf"][kinds["echo"].sentences.index("a wolf")] < 0.01  # the echo does not want to repeat
 
 
 def test_an_environment_without_a_game_tree_is_refused():
@@ -363,8 +365,8 @@ def test_actions_that_are_no_statements_are_scored_if_configured():
     game, plays = make_game("bluff"), []
     for seed in range(24):
         claim = bluff_turn(0, f"speaker card {game.reset(Stream(seed)).card}", "high", "low")
-        answer = bluff_turn(1, "listener heard high", "call", "believe")
-        play = replace(episode(seed, ["rock"], ["rock"], game="bluff"), roles=game.roles, turns=(claim, answer))
+        answer_turn = bluff_turn(1, "listener heard high", "call", "believe")
+        play = replace(episode(seed, ["rock"], ["rock"], game="bluff"), roles=game.roles, turns=(claim, answer_turn))
         plays.append(play)
     data = KnowledgeRequest(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
     assert all(set(scores) == {0} for scores in knowledge(data, clusters=2).scores)
@@ -555,8 +557,8 @@ def test_the_fixed_point_is_the_logit_equilibrium(anchor):
     solution = shares.copy()
     for _ in range(5000):
         action_values = np.array([WORTH @ solution[1], WORTH @ solution[0]])
-        answer = shares * np.exp(action_values / anchor)
-        solution += 0.02 * (answer / answer.sum(1, keepdims=True) - solution)
+        weights = shares * np.exp(action_values / anchor)
+        solution += 0.02 * (weights / weights.sum(1, keepdims=True) - solution)
     assert np.abs(solution - shares).max() > 0.05
     assert np.array(solve_with_anchor(anchor, shares)) == pytest.approx(solution, abs=0.03)
 

@@ -42,7 +42,9 @@ def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
         (1.1, 1.0, -1.1, False),
     ],
 )
-def test_ppo_clip_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage, loss, is_clipped):
+def test_ppo_clip_clips_only_ratios_that_moved_in_the_direction_of_the_advantage(
+    make_batch, ratio, advantage, loss, is_clipped
+):
     batch = make_batch([math.log(ratio)], old_logprobs=[0.0], advantages=[advantage])
     term = ppo_clip(batch)
     assert term.values.item() == pytest.approx(loss)
@@ -102,7 +104,7 @@ ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size
 
 
 def test_gspo_by_hand(make_minibatch):
-    """Mean log-ratio of the first sequence (0.4 + 0.2) / 2 = 0.3, of the second -0.1."""
+    """The mean log-ratio is (0.4 + 0.2) / 2 = 0.3 in the first sequence and -0.1 in the second."""
     (batch,), _ = make_minibatch(
         [0.4, 0.2, -0.1], old_logprobs=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1]
     )
@@ -116,15 +118,15 @@ def test_gspo_by_hand(make_minibatch):
 
 @given(ROWS_OF_GSPO, st.booleans())
 def test_gspo_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_of, rows, length_normalised):
-    """With one advantage per sequence, reduced by sequence: the mean over sequences of -s A, differentiated directly."""
+    """With one advantage per sequence, the loss is the mean over sequences of -ratio * advantage."""
     names = sorted({row[1] for row in rows})
     rows = sorted(rows, key=lambda row: row[1])
     trajectory = [names.index(row[1]) for row in rows]
-    gains = [1.0, -2.0, 0.5]
+    advantages = [1.0, -2.0, 0.5]
     batches, leaf = make_minibatch(
         [r[0] for r in rows],
         old_logprobs=[0.1] * len(rows),
-        advantages=[gains[t] for t in trajectory],
+        advantages=[advantages[t] for t in trajectory],
         trajectory=trajectory,
     )
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
@@ -133,7 +135,7 @@ def test_gspo_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_o
     for index in range(len(names)):
         log_ratios = leaf[[t == index for t in trajectory]] - 0.1
         ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
-        loss = loss - gains[index] * ratio / len(names)
+        loss = loss - advantages[index] * ratio / len(names)
     assert torch.allclose(gradient, torch.autograd.grad(loss, leaf)[0])
 
 
@@ -176,7 +178,7 @@ def test_gspo_extreme_sums_stay_finite(make_minibatch):
 ROWS_OF_GMPO = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8)
 
 
-def gmpo_naive(leaf, advantages, trajectory, low, high):
+def gmpo_by_loops(leaf, advantages, trajectory, low, high):
     """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
     total = 0.0
     for number in sorted(set(trajectory)):
@@ -190,7 +192,7 @@ def gmpo_naive(leaf, advantages, trajectory, low, high):
 
 
 def test_gmpo_by_hand(make_minibatch):
-    """Log-ratios 1 (clipped at 0.4) and -0.2: geometric mean exp(0.1); for A < 0: 1 and -0.2, exp(0.4)."""
+    """For A > 0 the log-ratio 1 is clipped at 0.4, so the geometric mean is exp(0.1); for A < 0 it is exp(0.4)."""
     for advantage, value in ((2.0, -2 * math.exp(0.1)), (-2.0, 2 * math.exp(0.4))):
         (batch,), _ = make_minibatch([1.0, -0.2], old_logprobs=[0.0, 0.0], advantages=[advantage] * 2)
         term = gmpo(batch)
@@ -204,7 +206,7 @@ def test_gmpo_value_and_gradient_are_those_of_a_loop(make_minibatch, rows):
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
     (batch,), leaf = make_minibatch(logs, old_logprobs=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
     result = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
-    expected_loss = gmpo_naive(leaf, advantages, trajectory, 0.3, 0.4)
+    expected_loss = gmpo_by_loops(leaf, advantages, trajectory, 0.3, 0.4)
     assert result.item() == pytest.approx(expected_loss.item(), rel=1e-5, abs=1e-5)
     (expected,) = torch.autograd.grad(expected_loss, leaf, retain_graph=True)
     assert torch.allclose(torch.autograd.grad(result, leaf)[0], expected, atol=1e-12)
@@ -262,7 +264,7 @@ def test_cispo_every_token_with_an_advantage_keeps_a_bounded_gradient(make_minib
     assert gradient_of(cispo, batches, leaf).tolist() == pytest.approx(expected)
 
 
-def sapo_naive(ratio, advantage, positive_temperature=1.0, negative_temperature=1.05):
+def sapo_by_loops(ratio, advantage, positive_temperature=1.0, negative_temperature=1.05):
     tau = positive_temperature if advantage > 0 else negative_temperature
     return -4 / (tau * (1 + (-tau * (ratio - 1)).exp())) * advantage
 
@@ -288,7 +290,7 @@ def test_sapo_value_and_gradient_are_those_of_the_formula(make_minibatch, gradie
     def loss(batch):
         return sapo(batch, temperature_positive=positive, temperature_negative=negative)
 
-    expected_loss = sum(sapo_naive(leaf[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
+    expected_loss = sum(sapo_by_loops(leaf[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
     assert loss(batches[0]).values.sum().item() == pytest.approx(expected_loss.item(), rel=1e-5, abs=1e-5)
     assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(expected_loss, leaf)[0])
 

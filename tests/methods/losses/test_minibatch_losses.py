@@ -246,7 +246,7 @@ ENTROPY = [1 / E**2, 1 / E, 1.0, E**4]  # logarithms -2, -1, 0, 4; their 2/3 qua
 ROWS_OF_HAPO_CLIP = st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2), st.floats(0, 4)), min_size=1, max_size=8)
 
 
-def hapo_clip_naive(log_ratio, advantages, entropy, *, low=0.2, high=0.2, alpha=1.0, beta=1.0, pivot=0.8, dual=10.0):
+def hapo_clip_by_loops(log_ratio, advantages, entropy, *, low=0.2, high=0.2, alpha=1.0, beta=1.0, pivot=0.8, dual=10.0):
     logs = [math.log(max(value, 1e-8)) for value in entropy]
     median = sorted(logs)[round(pivot * (len(logs) - 1))]
     span_above, span_below = max(max(logs) - median, 1e-8), max(median - min(logs), 1e-8)
@@ -289,7 +289,7 @@ def test_hapo_value_and_gradient_equal_a_loop(make_minibatch, gradient_of, rows)
     batches, leaf = make_minibatch(
         columns[0], old_logprobs=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], splits=(len(rows) // 2,)
     )
-    loss_by_loop = hapo_clip_naive(leaf, columns[1], columns[2])
+    loss_by_loop = hapo_clip_by_loops(leaf, columns[1], columns[2])
     assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(
         loss_by_loop.item(), rel=1e-5, abs=1e-5
     )
@@ -326,7 +326,7 @@ def test_hapo_clip_high_entropy_tokens_are_counted_and_equal_entropies_change_no
 ROWS_OF_KL_COV = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=10)
 
 
-def kl_cov_naive(leaf, old_logprobs, advantages, share, coefficient):
+def kl_cov_by_loops(leaf, old_logprobs, advantages, share, coefficient):
     size = len(advantages)
     mean_advantage, mean_logprob = sum(advantages) / size, sum(leaf.tolist()) / size
     scores = [(advantages[token] - mean_advantage) * (leaf[token].item() - mean_logprob) for token in range(size)]
@@ -367,7 +367,7 @@ def test_kl_cov_equals_a_loop_for_any_split_into_forward_passes(make_minibatch, 
     def loss(batch):
         return kl_cov(batch, share=share, coefficient=coefficient)
 
-    loss_by_loop = kl_cov_naive(leaf, old_logprobs, advantages, share, coefficient)
+    loss_by_loop = kl_cov_by_loops(leaf, old_logprobs, advantages, share, coefficient)
     scores = (batches[0].whole.advantages - sum(advantages) / len(rows)) * (leaf.detach() - sum(logprobs) / len(rows))
     if len(scores.round(decimals=9).unique()) < len(scores):
         return  # rounding decides between equal covariances

@@ -167,13 +167,13 @@ def test_mmd_has_zero_gradient_at_the_exact_published_update():
     first_policy = second_policy = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
     log_uniform = torch.full((3,), 1 / 3, dtype=torch.float64).log()
 
-    def improved(policy, gains):
+    def update_policy(policy, gains):
         return ((policy + step * (gains + magnet * log_uniform)) / (1 + step * magnet)).log_softmax(0)
 
     for _ in range(2000):
         first_policy, second_policy = (
-            improved(first_policy, payoff @ second_policy.exp()),
-            improved(second_policy, -payoff.T @ first_policy.exp()),
+            update_policy(first_policy, payoff @ second_policy.exp()),
+            update_policy(second_policy, -payoff.T @ first_policy.exp()),
         )
     leaf = first_policy.clone().requires_grad_(True)
     log_probabilities = leaf.log_softmax(0)
@@ -267,7 +267,8 @@ def test_the_agent_mean_averages_conversations_then_episodes(plays, seed):
         torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays)))
     )
     means = {
-        play: [losses.mean() for losses, which in zip(values, plays, strict=True) if which == play] for play in plays
+        play: [losses.mean() for losses, other_play in zip(values, plays, strict=True) if other_play == play]
+        for play in plays
     }
     assert result.item() == pytest.approx(np.mean([np.mean(losses) for losses in means.values()]))
     if len(set(plays)) == len(plays):  # one agent in each episode

@@ -10,7 +10,7 @@ from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.kto import kto
 from sparring.methods.losses.trajectory_dpo import trajectory_dpo
 
-# a token: its trajectory, log-probability now and by the reference; a trajectory: its group and outcome
+# a token: its trajectory, and its log-probabilities now and under the reference; a trajectory: its group and outcome
 TOKENS = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
 GAMES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 
@@ -29,19 +29,19 @@ def minibatch_of(make_minibatch, tokens, games, splits=()):
     )
 
 
-def dpo_naive(minibatch, leaf, beta, pairs, smoothing):
+def dpo_by_loops(minibatch, leaf, beta, pairs, smoothing):
     size = len(minibatch.outcome)
-    gain = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(size)]
+    log_ratios = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(size)]
     outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
     groups = {}
     for winner in range(size):
         for loser in range(size):
             if group[winner] == group[loser] and outcome[winner] > outcome[loser]:
                 groups.setdefault(group[winner], []).append((winner, loser))
-    means = []
-    for name, group_pairs in groups.items():
-        best = max(o for o, g in zip(outcome, group, strict=True) if g == name)
-        worst = min(o for o, g in zip(outcome, group, strict=True) if g == name)
+    losses_by_group = []
+    for group_id, group_pairs in groups.items():
+        best = max(o for o, g in zip(outcome, group, strict=True) if g == group_id)
+        worst = min(o for o, g in zip(outcome, group, strict=True) if g == group_id)
         compared_pairs = (
             group_pairs
             if pairs == "all"
@@ -51,15 +51,15 @@ def dpo_naive(minibatch, leaf, beta, pairs, smoothing):
         )
         losses = []
         for winner, loser in compared_pairs:
-            probability = torch.sigmoid(beta * (gain[winner] - gain[loser]))
+            probability = torch.sigmoid(beta * (log_ratios[winner] - log_ratios[loser]))
             losses.append(-(1 - smoothing) * probability.log() - smoothing * (1 - probability).log())
-        means.append(losses if pairs == "all" else [sum(losses) / len(losses)])
-    pair_losses = [loss for losses in means for loss in losses]
+        losses_by_group.append(losses if pairs == "all" else [sum(losses) / len(losses)])
+    pair_losses = [loss for losses in losses_by_group for loss in losses]
     return sum(pair_losses) / len(pair_losses) if pair_losses else 0.0 * leaf.sum()
 
 
 def test_dpo_by_hand(make_minibatch, gradient_of):
-    """S = 1 for the winner (two tokens), -0.5 for the loser: margin 0.1 * 1.5."""
+    """The winner (two tokens) has the log-ratio 1 and the loser -0.5, so the margin is 0.1 * 1.5."""
     batches, leaf = make_minibatch(
         [-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], outcome=[1.0, -1.0]
     )
@@ -88,7 +88,7 @@ def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
 
-    loss_by_formula = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
+    loss_by_formula = dpo_by_loops(batches[0].whole, leaf, beta, pairs, smoothing)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
         loss_by_formula.item(), rel=1e-5, abs=1e-5
     )
@@ -110,26 +110,26 @@ def test_dpo_extreme_margins_stay_finite(make_minibatch, gradient_of):
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, leaf).tolist() == pytest.approx([-1.0, 1.0])
 
 
-def kto_naive(minibatch, leaf, beta, desirable, good_weight, bad_weight):
+def kto_by_loops(minibatch, leaf, beta, desirable, good_weight, bad_weight):
     outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
-    gain = [
+    log_ratios = [
         (leaf - minibatch.reference_logprobs)[minibatch.trajectory == trajectory].sum()
         for trajectory in range(len(outcome))
     ]
-    baseline = max(0.0, sum(g.item() for g in gain) / len(gain))
+    baseline = max(0.0, sum(g.item() for g in log_ratios) / len(log_ratios))
     losses = []
     for trajectory, value in enumerate(outcome):
         outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[trajectory]]
         threshold = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
         if value > threshold + 1e-8:
-            losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[trajectory] - baseline))))
+            losses.append(good_weight * (1 - torch.sigmoid(beta * (log_ratios[trajectory] - baseline))))
         elif value < threshold - 1e-8:
-            losses.append(bad_weight * (1 - torch.sigmoid(beta * (baseline - gain[trajectory]))))
+            losses.append(bad_weight * (1 - torch.sigmoid(beta * (baseline - log_ratios[trajectory]))))
     return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
 
 def test_kto_by_hand(make_minibatch, gradient_of):
-    """S = 2 and -1: z = 0.5."""
+    """The log-ratios are 2 and -1, so the baseline is 0.5."""
     batches, leaf = make_minibatch([-1.0, -3.0], reference_logprobs=[-3.0, -2.0], trajectory=[0, 1], outcome=[1.0, 0.0])
     term = kto(batches[0], beta=1.0)
     good = bad = 1 / (1 + math.exp(1.5))
@@ -168,16 +168,15 @@ def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
             undesirable_weight=undesirable_weight,
         )
 
-    loss_by_formula = kto_naive(batches[0].whole, leaf, 0.5, desirable, desirable_weight, undesirable_weight)
+    loss_by_formula = kto_by_loops(batches[0].whole, leaf, 0.5, desirable, desirable_weight, undesirable_weight)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
         loss_by_formula.item(), rel=1e-5, abs=1e-5
     )
     assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
-@pytest.mark.parametrize(
-    ("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)]
-)  # rounding puts these means above, below and below
+# rounding makes the first mean larger than the outcome, and the other two smaller
+@pytest.mark.parametrize(("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)])
 def test_kto_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
     (batch,), _ = make_minibatch(
         [-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size
@@ -187,12 +186,12 @@ def test_kto_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minib
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_kto_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
+def test_the_kto_gradient_vanishes_far_from_the_reference(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert gradient_of(kto, batches, leaf).tolist() == [0.0, 0.0]
 
 
-# a token: its trajectory, turn, log-probability now and by the reference
+# a token: its trajectory and turn, and its log-probabilities now and under the reference
 TOKENS_OF_TRAJECTORY_DPO = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14
 )
@@ -211,21 +210,21 @@ def minibatch_of_turns(make_minibatch, tokens, outcomes, splits=()):
     )
 
 
-def trajectory_dpo_naive(minibatch, leaf, beta, normalised, discount):
-    gain, outcome = [], minibatch.outcome.tolist()
+def trajectory_dpo_by_loops(minibatch, leaf, beta, normalised, discount):
+    log_ratios, outcome = [], minibatch.outcome.tolist()
     for index in range(len(outcome)):
-        tokens = [token for token, turn in enumerate(minibatch.trajectory.tolist()) if turn == index]
-        turns = 1 + max(int(minibatch.turn_index[token]) for token in tokens)
+        tokens = [token for token, trajectory in enumerate(minibatch.trajectory.tolist()) if trajectory == index]
+        num_turns = 1 + max(int(minibatch.turn_index[token]) for token in tokens)
         total = 0.0
         for token in tokens:
             turn = int(minibatch.turn_index[token])
             weight = 1.0
             if discount is not None:  # sum of discount^k for k = t .. T-1, divided by the sum for k = 0 .. T-1
-                weight = sum(discount**k for k in range(turn, turns)) / sum(discount**k for k in range(turns))
+                weight = sum(discount**k for k in range(turn, num_turns)) / sum(discount**k for k in range(num_turns))
             total = total + weight * (leaf[token] - minibatch.reference_logprobs[token])
-        gain.append(total / len(tokens) if normalised else total)
-    losses = [-torch.sigmoid(beta * (gain[i] - gain[j])).log()
-              for i in range(len(gain)) for j in range(len(gain)) if outcome[i] > outcome[j]]  # fmt: skip
+        log_ratios.append(total / len(tokens) if normalised else total)
+    losses = [-torch.sigmoid(beta * (log_ratios[i] - log_ratios[j])).log()
+              for i in range(len(log_ratios)) for j in range(len(log_ratios)) if outcome[i] > outcome[j]]  # fmt: skip
     return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
 
@@ -240,9 +239,9 @@ def test_trajectory_dpo_by_hand(make_minibatch):
     assert margin(batch) == pytest.approx(2.0 - 1.0)
     assert margin(batch, length_normalised=False) == pytest.approx(6.0 - 1.0)
     assert margin(batch, length_normalised=False, discount=1.0) == pytest.approx(3 + 2 * 2 / 3 + 1 / 3 - 1.0)
-    winner_gain = 3 + 2 * (0.5 * 0.75 / 0.875) + 1 * (0.25 * 0.5 / 0.875)
-    assert margin(batch, length_normalised=False, discount=0.5) == pytest.approx(winner_gain - 1.0)
-    assert margin(batch, discount=0.5) == pytest.approx(winner_gain / 3 - 1.0)
+    winner_log_ratio = 3 + 2 * (0.5 * 0.75 / 0.875) + 1 * (0.25 * 0.5 / 0.875)
+    assert margin(batch, length_normalised=False, discount=0.5) == pytest.approx(winner_log_ratio - 1.0)
+    assert margin(batch, discount=0.5) == pytest.approx(winner_log_ratio / 3 - 1.0)
     term = trajectory_dpo(batch, beta=2.0)
     assert (term.level, term.values.sum().item()) == ("sum", pytest.approx(math.log(1 + math.exp(-2.0))))
     assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
@@ -257,7 +256,7 @@ def test_the_trajectory_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return trajectory_dpo(batch, beta=0.5, pairs="all", length_normalised=normalised, discount=discount)
 
-    loss_by_formula = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
+    loss_by_formula = trajectory_dpo_by_loops(batches[0].whole, leaf, 0.5, normalised, discount)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
         loss_by_formula.item(), rel=1e-5, abs=1e-5
     )
@@ -277,5 +276,5 @@ def test_trajectory_dpo_preset_of_dmpo(make_minibatch):
     (batch,), _ = make_minibatch(
         [0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0]
     )
-    preset = bind("losses", "trajectory_dpo", preset="dmpo")(batch)
-    assert torch.equal(preset.values, trajectory_dpo(batch, length_normalised=False, discount=0.9).values)
+    dmpo_term = bind("losses", "trajectory_dpo", preset="dmpo")(batch)
+    assert torch.equal(dmpo_term.values, trajectory_dpo(batch, length_normalised=False, discount=0.9).values)

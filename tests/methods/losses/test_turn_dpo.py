@@ -11,7 +11,7 @@ from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.minibatch import pair_metrics
 from sparring.methods.losses.turn_dpo import turn_dpo
 
-# a token: its reply and its log-probability now, by the reference and before the step; a reply: its prompt and value
+# a token: its reply, and its log-probabilities now, under the reference and before the step; a reply: its prompt and value
 TOKENS = st.lists(st.tuples(st.integers(0, 4), *[st.floats(-3, 0)] * 3), min_size=1, max_size=14)
 REPLIES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 OPTION_SETS = [
@@ -37,38 +37,38 @@ def minibatch_of(make_minibatch, tokens, replies, splits=()):
     )
 
 
-def naive(minibatch, leaf, beta, labels, pairs, reference, smoothing):
-    anchor = minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
+def loss_by_loops(minibatch, leaf, beta, labels, pairs, reference, smoothing):
+    logprobs_of_reference = minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
     replies = sorted(set(minibatch.trajectory.tolist()))
     masks = [minibatch.trajectory == i for i in replies]
-    gain, value, prompt = (
-        [(leaf - anchor)[o].sum() for o in masks],
-        [minibatch.advantages[o][0].item() for o in masks],
-        [minibatch.prompt[o][0].item() for o in masks],
+    log_ratios, values, prompts = (
+        [(leaf - logprobs_of_reference)[mask].sum() for mask in masks],
+        [minibatch.advantages[mask][0].item() for mask in masks],
+        [minibatch.prompt[mask][0].item() for mask in masks],
     )
     terms = []
-    for name in sorted(set(prompt)):
-        replies_of_prompt = [i for i in replies if prompt[i] == name]
+    for prompt in sorted(set(prompts)):
+        replies_of_prompt = [i for i in replies if prompts[i] == prompt]
         losses = []
         for i in replies_of_prompt:
             for j in replies_of_prompt:
-                tie = labels == "soft" and value[i] == value[j] and i < j
-                if not (value[i] > value[j] or tie):
+                is_tie = labels == "soft" and values[i] == values[j] and i < j
+                if not (values[i] > values[j] or is_tie):
                     continue
                 if pairs == "best_worst" and (
-                    value[i] < max(value[k] for k in replies_of_prompt)
-                    or value[j] > min(value[k] for k in replies_of_prompt)
+                    values[i] < max(values[k] for k in replies_of_prompt)
+                    or values[j] > min(values[k] for k in replies_of_prompt)
                 ):
                     continue
-                label = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
-                probability = torch.sigmoid(beta * (gain[i] - gain[j]))
+                label = 1 / (1 + math.exp(-beta * (values[i] - values[j]))) if labels == "soft" else 1 - smoothing
+                probability = torch.sigmoid(beta * (log_ratios[i] - log_ratios[j]))
                 losses.append(-label * probability.log() - (1 - label) * (1 - probability).log())
         terms += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
     return sum(terms) / len(terms) if terms else 0.0 * leaf.sum()
 
 
 def test_by_hand(make_minibatch, gradient_of):
-    """S = 1 for the better reply (two tokens), -0.5 for the worse: margin 0.1 * 1.5."""
+    """The better reply (two tokens) has the log-ratio 1 and the worse -0.5, so the margin is 0.1 * 1.5."""
     batches, leaf = make_minibatch(
         [-1.0, -1.0, -2.0],
         reference_logprobs=[-1.5, -1.5, -1.5],
@@ -83,10 +83,9 @@ def test_by_hand(make_minibatch, gradient_of):
     assert gradient_of(turn_dpo, batches, leaf).tolist() == pytest.approx([-slope, -slope, slope])
     assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
     assert term.metrics["margin"].item() == pytest.approx(0.15)
-    soft = turn_dpo(
-        batches[0], labels="soft", reference="step"
-    )  # at the reference the loss is log 2 for any preference
-    assert soft.values.sum().item() == pytest.approx(math.log(2))
+    # before an update the policy is its own reference, so the loss is log 2 for any label
+    with_soft_labels = turn_dpo(batches[0], labels="soft", reference="step")
+    assert with_soft_labels.values.sum().item() == pytest.approx(math.log(2))
     probability = 1 / (1 + math.exp(-0.1))
     gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, leaf)
     assert gradient.tolist() == pytest.approx([-0.1 * (probability - 0.5)] * 2 + [0.1 * (probability - 0.5)])
@@ -108,7 +107,7 @@ def test_the_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return turn_dpo(batch, beta=beta, labels=labels, pairs=pairs, reference=reference, label_smoothing=smoothing)
 
-    expected_loss = naive(batches[0].whole, leaf, beta, labels, pairs, reference, smoothing)
+    expected_loss = loss_by_loops(batches[0].whole, leaf, beta, labels, pairs, reference, smoothing)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
         expected_loss.item(), rel=1e-5, abs=1e-5
     )
@@ -180,8 +179,8 @@ def test_the_minimum_with_soft_labels_is_the_reweighted_reference(make_minibatch
         return total
 
     optimizer.step(closure)
-    tilted = reference_logprobs * advantages.exp()
-    assert torch.allclose(logits.softmax(0), tilted / tilted.sum(), atol=1e-6)
+    reweighted = reference_logprobs * advantages.exp()
+    assert torch.allclose(logits.softmax(0), reweighted / reweighted.sum(), atol=1e-6)
 
 
 def test_extreme_margins_and_advantages_stay_finite(make_minibatch, gradient_of):

@@ -70,7 +70,7 @@ def graded_oracle(**options):
     return registry.bind("oracles", "graded", options)()
 
 
-def graded(state, **options):
+def grade_actions(state, **options):
     verdict = graded_oracle(**options).judge([state])[0]
     return None if verdict is None else dict(zip(verdict.actions, verdict.values, strict=True))
 
@@ -103,7 +103,7 @@ def test_sudoku_grades_equal_counted_candidates(options):
             for cell, digit_there in enumerate(table.cells)
             if not digit_there
         }
-        for action, value in graded(state).items():
+        for action, value in grade_actions(state).items():
             row, column, digit = int(action[1]) - 1, int(action[3]) - 1, int(action[5])
             cell = row * size + column
             is_right = table.solution[cell] == digit
@@ -126,7 +126,7 @@ def test_sudoku_without_a_forced_cell_pays_the_fewest_candidates():
     root = Stream.from_seed(1)
     for index in range(400):
         state = game.reset(root.child(index))
-        grades = graded(state)
+        grades = grade_actions(state)
         if 2.0 not in grades.values():
             assert 1.0 in grades.values()
             return
@@ -158,14 +158,14 @@ def test_minesweeper_grades_equal_enumerated_layouts():
     for state in random_states(game, 30):
         table = state.table
         if not table.open_cells:
-            assert set(graded(state).values()) == {2.0}
+            assert set(grade_actions(state).values()) == {2.0}
             continue
-        worlds = mine_layouts(table)
+        layouts = mine_layouts(table)
         covered_cells = [
             cell for cell in range(table.cells) if cell not in table.open_cells and cell not in table.flag_cells
         ]
-        risk = {cell: sum(cell in mined for mined in worlds) / len(worlds) for cell in covered_cells}
-        for action, value in graded(state).items():
+        risk = {cell: sum(cell in mined for mined in layouts) / len(layouts) for cell in covered_cells}
+        for action, value in grade_actions(state).items():
             cell = (int(action[1]) - 1) * table.columns + int(action[3]) - 1
             if action[0] == "f":
                 expected = 1.0 if risk[cell] == 1.0 else -1.0
@@ -198,28 +198,28 @@ def num_moves_to_solve(table, max_moves=30):
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_sokoban_grades_equal_a_breadth_first_search(boxes):
     game = make_game("sokoban", options={"boxes": boxes, "rooms": 20, "moves": 12})
-    visited = set()
+    expected_grades = set()
     for state in random_states(game, 25):
         children = {state.game.words[index]: state.table.after(index) for index in state.legal_indices()}
-        ways = {word: num_moves_to_solve(child) for word, child in children.items()}
-        distances = [distance for distance in ways.values() if distance is not None]
-        grades, default_grades = graded(state, pay={"deadlock": -2.0}), graded(state)
+        distance_of_move = {word: num_moves_to_solve(child) for word, child in children.items()}
+        distances = [distance for distance in distance_of_move.values() if distance is not None]
+        grades, default_grades = grade_actions(state, pay={"deadlock": -2.0}), grade_actions(state)
         if not distances:
             assert grades is None and default_grades is None
-            visited.add(None)
+            expected_grades.add(None)
             continue
-        for word, distance in ways.items():
+        for word, distance in distance_of_move.items():
             expected = -2.0 if distance is None else 2.0 if distance == min(distances) else 0.0
             assert grades[word] == expected
             assert default_grades[word] == max(expected, 0.0), "released: any move but a shortest one pays 0"
-            visited.add(expected)
-    assert visited == {None, 2.0, 0.0, -2.0}
+            expected_grades.add(expected)
+    assert expected_grades == {None, 2.0, 0.0, -2.0}
 
 
 def test_tier_payments_are_options_and_unknown_tiers_are_refused():
     game = make_game("sokoban", options={"rooms": 4})
     state = game.reset(Stream.from_seed(0))
-    assert set(graded(state, pay={"shortest": 7.0}).values()) >= {7.0}
+    assert set(grade_actions(state, pay={"shortest": 7.0}).values()) >= {7.0}
     with pytest.raises(UnknownNameError, match="tier of 'sokoban'"):
         graded_oracle(pay={"shortst": 1.0}).covers(game)
 
@@ -233,10 +233,10 @@ def test_games_without_tiers_are_refused_with_a_list_of_games():
 
 def test_a_noisy_oracle_replaces_one_of_the_best_actions():
     game = make_game("sokoban", options={"rooms": 4})
-    state = next(position for position in random_states(game) if len(set((graded(position) or {}).values())) > 1)
-    clear = graded_oracle().judge([state])[0]
+    state = next(position for position in random_states(game) if len(set((grade_actions(position) or {}).values())) > 1)
+    exact_verdict = graded_oracle().judge([state])[0]
     noisy = registry.bind("oracles", "noisy", {"oracle": "graded", "flip": 1.0})()
-    assert noisy.judge([state])[0].best != clear.best
+    assert noisy.judge([state])[0].best != exact_verdict.best
 
 
 def posterior_oracle(**options):
@@ -255,12 +255,12 @@ def careful_states(game, number):
         while not state.done:
             states.append(state.clone())
             table, legal = state.spiel.table, state.spiel.legal_actions()
-            safe = [
+            safe_actions = [
                 index
                 for index in legal
                 if not table.mine_cells or (index % table.cells in table.mine_cells) == (index >= table.cells)
             ]
-            state.apply_index(safe[stream.integer(state.plies, len(safe))])
+            state.apply_index(safe_actions[stream.integer(state.plies, len(safe_actions))])
     return states
 
 
@@ -291,15 +291,19 @@ def test_mine_probabilities_equal_enumerated_layouts(prior, rows, columns, mines
             mine_layouts = map(frozenset, itertools.combinations(range(num_cells), mines))
         mine_layouts = consistent_layouts(table, mine_layouts)
         loss = len(table.open_cells) / (num_cells - mines) if pay == "share" else 0.0
-        safe = [
+        chances_of_safety = [
             sum((index % num_cells in mined) == (index >= num_cells) for mined in mine_layouts) / len(mine_layouts)
             for index in state.spiel.legal_actions()
         ]
-        assert verdict.values == pytest.approx([chance + (1 - chance) * loss for chance in safe], abs=1e-12)
+        assert verdict.values == pytest.approx(
+            [chance + (1 - chance) * loss for chance in chances_of_safety], abs=1e-12
+        )
         assert verdict.best == {
-            word for word, chance in zip(verdict.actions, safe, strict=True) if chance > max(safe) - 1e-9
+            word
+            for word, chance in zip(verdict.actions, chances_of_safety, strict=True)
+            if chance > max(chances_of_safety) - 1e-9
         }
-        assert (verdict.bound == 0.0) == (set(safe) <= {0.0, 1.0})
+        assert (verdict.bound == 0.0) == (set(chances_of_safety) <= {0.0, 1.0})
         assert verdict.certainty == 1.0
 
 
@@ -361,7 +365,7 @@ def test_options_are_checked_and_passed_to_the_games_file():
         posterior_oracle(options={"prior": "bank"})
 
 
-# task 3 is long and needs the short task 1; task 2 is long: the best plan runs 1 first, alone
+# task 3 is long and needs the short task 1; task 2 is long: the best plan first calls only task 1
 WORLD = DagWorld(
     (("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")),
     ("red", "blue", "gold"),
@@ -440,7 +444,7 @@ def test_the_planning_oracle_measures_a_lead_in_matches(player, optimal):
     assert (lead.regret.mean == 0.0) == (optimal == 1.0)
 
 
-def configured(environment, **changes):
+def config_with_planning(environment, **changes):
     """Return a small configuration of one environment whose oracle plans ahead."""
     section = {**environment, "illegal": {"rule": "random"}, "oracle": {"name": "planning"}}
     model = {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256}
@@ -449,13 +453,13 @@ def configured(environment, **changes):
 
 def test_the_planning_oracle_judges_a_run_whose_rewards_read_verdicts():
     environment = {"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}
-    outcome = play_step(configured(environment, rewards=[{"name": "best_action"}]))
+    outcome = play_step(config_with_planning(environment, rewards=[{"name": "best_action"}]))
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
     assert all((turn.verdict is None) == (turn.seat != 0) for turn in turns)
     assert all(("best_action" in turn.rewards) == (turn.seat == 0) for turn in turns)
 
 
 def test_a_run_refuses_the_planning_oracle_for_other_environments():
-    config = configured({"name": "wide_search"})
+    config = config_with_planning({"name": "wide_search"})
     with pytest.raises(ConfigError, match="'wide_search' has the oracle 'planning', which cannot judge it"):
         play_step(config)

@@ -78,15 +78,17 @@ def streams(count, seed=0):
 def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     oracle = make_noisy(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
     pairs = [
-        (f, t)
-        for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True)
-        if wrong_actions(t)
+        (noisy_verdict, true_verdict)
+        for noisy_verdict, true_verdict in zip(
+            oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True
+        )
+        if wrong_actions(true_verdict)
     ]
     judged = [(noisy, exact_verdict) for noisy, exact_verdict in pairs if noisy is not None]
     assert len(judged) > 1000
     assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
-    true_positive = sum(min(t.best) in f.best for f, t in judged) / len(judged)
-    false_positive = sum(min(wrong_actions(t)) in f.best for f, t in judged) / len(judged)
+    true_positive = sum(min(exact.best) in noisy.best for noisy, exact in judged) / len(judged)
+    false_positive = sum(min(wrong_actions(exact)) in noisy.best for noisy, exact in judged) / len(judged)
     assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
     assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
@@ -178,7 +180,9 @@ def test_metrics_count_faults_and_include_the_counts_of_the_wrapped_oracle():
     verdicts = oracle.judge(STATES_OF_NOISY)
     metrics = oracle.metrics
     assert metrics["abstained"] == verdicts.count(None) == metrics["inner_over_budget"] > 0
-    num_changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE_VERDICTS, strict=True))
+    num_changed = sum(
+        noisy is not None and noisy != exact for noisy, exact in zip(verdicts, TRUE_VERDICTS, strict=True)
+    )
     assert metrics["flipped"] == num_changed > 0
 
 
@@ -197,12 +201,12 @@ def test_faults_do_not_depend_on_the_game_that_was_judged_before():
     for game in (TIC, kuhn, TIC, kuhn):
         states += random_states(game, 3)[:6]
 
-    def faults_after():
+    def make_noisy_oracle():
         oracle = NoisyOracle(flip=0.5)
         oracle.inner = FirstActionOracle("anything")
         return oracle
 
-    assert [faults_after().judge([state])[0] for state in states] == faults_after().judge(states)
+    assert [make_noisy_oracle().judge([state])[0] for state in states] == make_noisy_oracle().judge(states)
     assert has_hidden_information(kuhn)
     assert not has_hidden_information(TIC)
 

@@ -198,7 +198,9 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
     ]
     outcomes = [episode.returns[seat] for episode in episodes for seat in (0, 1)]
     pairs = [
-        (outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))
+        (outcome, sum(tail[begin:]))
+        for outcome, tail in zip(outcomes, tails, strict=True)
+        for begin in range(len(tail))
     ]
     for (low_outcome, low_tail), (high_outcome, high_tail) in itertools.product(pairs, repeat=2):
         assert low_outcome >= high_outcome or low_tail < high_tail

@@ -22,7 +22,7 @@ from sparring.methods.selection.variance_filter import variance_filter
 STREAM = Stream.from_seed(0)
 
 
-def advantages(turns):
+def advantages_of_trajectories(turns):
     returns = np.bincount(turns.trajectory, weights=turns.reward)
     groups = turns.group[np.unique(turns.trajectory, return_index=True)[1]]
     return np.array([r - returns[groups == g].mean() for r, g in zip(returns, groups, strict=True)])
@@ -33,7 +33,10 @@ def advantages(turns):
     [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])],
 )
 def test_d3s_downsample_by_hand(share, expected):
-    """Advantages -4, -2, 0, 0, 3, 6, -1.5, -1.5; of three, -4, -2, 6 vary by 56 in sum of squares, -4, 3, 6 by 52.7."""
+    """The advantages are -4, -2, 0, 0, 3, 6, -1.5, -1.5.
+
+    Of three advantages, -4, -2 and 6 have the largest sum of squared deviations: 56.
+    """
     turns = tables.table([[0.0], [2.0], [4.0], [4.0], [7.0], [10.0, 0.0], [2.5], [2.5]], groups=[0] * 8)
     rows = d3s_downsample(turns, STREAM, share=share)
     kept_trajectories = sorted(set(turns.trajectory[rows].tolist()))
@@ -46,14 +49,14 @@ def test_d3s_downsample_by_hand(share, expected):
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5)), min_size=1, max_size=9), st.floats(0.05, 1.0))
 def test_the_kept_subset_has_the_largest_variance_of_its_size(trajectories, share):
     turns = tables.table([[float(r)] for _, r in trajectories], groups=[g for g, _ in trajectories])
-    mask, values = d3s_downsample(turns, STREAM, share=share), advantages(turns)
+    mask, values = d3s_downsample(turns, STREAM, share=share), advantages_of_trajectories(turns)
     size = int(mask.sum())
     assert size == max(1, int(np.ceil(share * len(values) - 1e-9)))
     largest_variance = max(np.var([values[i] for i in subset]) for subset in combinations(range(len(values)), size))
     assert np.var(values[mask]) == pytest.approx(largest_variance, abs=1e-9)
 
 
-def test_equal_advantages_are_drawn_and_an_odd_number_adds_a_high_one():
+def test_draws_decide_between_equal_advantages_and_an_odd_size_adds_a_high_one():
     turns = tables.table([[1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]], groups=[0] * 6)
     selections = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
     assert len(selections) > 5
@@ -163,10 +166,10 @@ def test_successes_with_fewest_illegal_turns_stay_and_failures_are_drawn():
     selections = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
     assert {tuple(i for i in selection if i < 4) for selection in selections} == {(1, 3)}
     assert len({tuple(i for i in selection if i >= 4) for selection in selections}) == 6
-    kept_by_seed = [
+    penalty_selections = [
         trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)
     ]
-    assert all(4 not in selection for selection in kept_by_seed)
+    assert all(4 not in selection for selection in penalty_selections)
 
 
 def test_a_reward_component_for_form_lowers_the_penalty():
@@ -180,10 +183,10 @@ def test_a_reward_component_for_form_lowers_the_penalty():
 
 def test_the_penalty_is_the_rate_of_illegal_turns():
     turns = tables.table([[1.0] * 4, [1.0], [0.0], [0.0]], groups=[0] * 4)
-    one_slip_each = replace(turns, legal=np.array([False, True, True, True, False, True, True]))
-    assert trajectories_of(one_slip_each, roc_resample(one_slip_each, STREAM, keep=2, least=1))[0] == 0
-    two_slips = replace(turns, legal=np.array([False, False, True, True, False, True, True]))
-    assert trajectories_of(two_slips, roc_resample(two_slips, STREAM, keep=2, least=1))[0] == 0
+    one_illegal_turn = replace(turns, legal=np.array([False, True, True, True, False, True, True]))
+    assert trajectories_of(one_illegal_turn, roc_resample(one_illegal_turn, STREAM, keep=2, least=1))[0] == 0
+    two_illegal_turns = replace(turns, legal=np.array([False, False, True, True, False, True, True]))
+    assert trajectories_of(two_illegal_turns, roc_resample(two_illegal_turns, STREAM, keep=2, least=1))[0] == 0
 
 
 def test_equal_groups_are_dropped_and_small_groups_stay_by_default():
@@ -215,7 +218,7 @@ def test_small_advantage_by_hand():
     assert small_advantage(turns, STREAM).tolist() == [True, True, True, False, False, False]
     assert small_advantage(turns, STREAM, threshold=1.6).tolist() == [False] * 6
     assert small_advantage(turns, STREAM, threshold=0.0).all()
-    assert small_advantage(turns, STREAM, multiple=4).sum() == 5  # the two, three rows, and two more
+    assert small_advantage(turns, STREAM, multiple=4).sum() == 5  # three rows of two trajectories, and two more
     assert small_advantage(turns, STREAM, multiple=9).all()
 
 
@@ -329,8 +332,8 @@ def test_variance_filter_ranks_each_role_separately():
 
 def test_every_group_and_role_has_a_separate_draw():
     turns = tables.table([[0.0], [1.0]] * 4, seats=[0, 0, 1, 1] * 2, groups=[0] * 4 + [1] * 4)
-    first_kept = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
-    assert first_kept == {0, 1, 2, 3}
+    first_groups = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
+    assert first_groups == {0, 1, 2, 3}
     draws = trajectories(turns, "test").group_draws(STREAM)
     assert len(set(draws.tolist())) == 4
     assert len(set(trajectories(turns, "test").draws(STREAM).tolist())) == 8

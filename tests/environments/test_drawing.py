@@ -29,28 +29,28 @@ ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60
 )
 
 
-def draw_everything(words, theme="light"):
+def draw_everything(text, theme="light"):
     canvas = Canvas(theme)
-    heading(canvas, words, words)
-    paragraph(canvas, words)
-    printed_lines(canvas, words.split("\n"))
-    seats(canvas, (words, words, words), (1,), {0: words})
-    strip(canvas, [(words, "blue")] * 3)
-    table(canvas, [("", words), (words, words)], marked=[(1, 1)], colours={(1, 1): "blue"})
-    timeline(canvas, [TimelineMessage(words, words, "red", words)] * 2)
-    grid(canvas, [[BoardCell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
-    cards(canvas, words, [Card(words, "red", words), Card("")])
-    dice(canvas, words, [1, None, 12])
-    discs(canvas, words, [(words, "sky"), ("", "none")], after=words)
-    return canvas.svg(words or "nothing")
+    heading(canvas, text, text)
+    paragraph(canvas, text)
+    printed_lines(canvas, text.split("\n"))
+    seats(canvas, (text, text, text), (1,), {0: text})
+    strip(canvas, [(text, "blue")] * 3)
+    table(canvas, [("", text), (text, text)], marked=[(1, 1)], colours={(1, 1): "blue"})
+    timeline(canvas, [TimelineMessage(text, text, "red", text)] * 2)
+    grid(canvas, [[BoardCell(text, shape="disc", colour="green", marked=True)]], rows=(text,), columns=(text,))
+    cards(canvas, text, [Card(text, "red", text), Card("")])
+    dice(canvas, text, [1, None, 12])
+    discs(canvas, text, [(text, "sky"), ("", "none")], after=text)
+    return canvas.svg(text or "nothing")
 
 
 @given(ANY_TEXT)
-def test_any_text_is_escaped(words):
-    svg = draw_everything(words)
-    text = "".join(ElementTree.fromstring(svg).itertext())
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
-    if visible_text(words):
+def test_any_text_is_escaped(text):
+    svg = draw_everything(text)
+    drawn_text = "".join(ElementTree.fromstring(svg).itertext())
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", drawn_text)
+    if visible_text(text):
         check_svg(svg)
 
 
@@ -73,17 +73,17 @@ def test_control_characters_and_long_texts():
 
 
 @given(ANY_TEXT, st.floats(20, 400), st.integers(1, 5))
-def test_texts_are_cut_to_their_width(words, width, max_lines):
-    assert width_of(shorten(words, 15, width), 15) <= width + 15
-    lines = wrap_text(words, 15, width, max_lines)
+def test_texts_are_shortened_to_their_width(text, width, max_lines):
+    assert width_of(shorten(text, 15, width), 15) <= width + 15
+    lines = wrap_text(text, 15, width, max_lines)
     assert 1 <= len(lines) <= max_lines
     assert all(width_of(line, 15) <= width + 15 for line in lines)
 
 
 @given(st.text("ab <&", max_size=40))
-def test_wrapping_loses_no_text_if_there_is_space(words):
-    assert " ".join(wrap_text(words, 15, 1e9, 9)) == " ".join(words.split())
-    assert "".join("".join(wrap_text(words, 15, 60, 99)).split()) == "".join(words.split())
+def test_wrapping_loses_no_text_if_there_is_space(text):
+    assert " ".join(wrap_text(text, 15, 1e9, 9)) == " ".join(text.split())
+    assert "".join("".join(wrap_text(text, 15, 60, 99)).split()) == "".join(text.split())
 
 
 def test_themes_and_nested_pictures():

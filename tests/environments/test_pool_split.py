@@ -55,10 +55,11 @@ def test_shares_fit_the_pool_and_claiming_more_never_hurts(kinds, over):
     counts = tuple(count for count, _, _ in kinds)
     claim, other_claim = (tuple(min(kind[column], kind[0]) for kind in kinds) for column in (1, 2))
     shares = divide_items(counts, (claim, other_claim), over)
-    assert all(a + b <= count + 1e-9 for count, a, b in zip(counts, *shares, strict=True))
+    assert all(share + other_share <= count + 1e-9 for count, share, other_share in zip(counts, *shares, strict=True))
     if over == "share":
+        shares_of_full_claim = divide_items(counts, (counts, other_claim), over)[0]
         assert all(
-            a <= b + 1e-9 for a, b in zip(shares[0], divide_items(counts, (counts, other_claim), over)[0], strict=True)
+            share <= larger_share + 1e-9 for share, larger_share in zip(shares[0], shares_of_full_claim, strict=True)
         )
     assert divide_items(counts, (other_claim, claim), over) == shares[::-1]
 
@@ -90,8 +91,8 @@ def test_prompts_and_endings_by_hand():
         "(books, hats), for example: 1 1",
     )
     assert "goes to nobody" in new_play(style="full", over="nothing").observe(0).text
-    for an_episode in (episode, full_episode):
-        an_episode.step({0: "1 3", 1: "2 0"})
+    for current_episode in (episode, full_episode):
+        current_episode.step({0: "1 3", 1: "2 0"})
     assert (
         episode.ending(1) == "other took 1 3"
         and full_episode.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
@@ -118,8 +119,8 @@ def test_repeated_rounds_have_rewards_and_news():
     assert turns.turn_index.tolist() == [0, 1, 2] * 8
     for episode in episodes:
         rewards = [[turn.rewards["game"] for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
-        assert [sum(row) for row in rewards] == pytest.approx(list(episode.returns))
-        assert all(0 <= value <= 1 for row in rewards for value in row)
+        assert [sum(rewards_of_seat) for rewards_of_seat in rewards] == pytest.approx(list(episode.returns))
+        assert all(0 <= value <= 1 for rewards_of_seat in rewards for value in rewards_of_seat)
     episode = rules.reset(Stream.from_seed(0))
     episode.step({0: episode.legal(0)[-1], 1: episode.legal(1)[0]})
     assert episode.observe(1).text.startswith(
@@ -156,22 +157,20 @@ def test_opposed_banks_replace_only_scenarios_that_are_not_opposed(kinds, most, 
     opposed_rules = pool_split(kinds=kinds, most=most, total=total, values="opposed", scenarios=50)
     assert all(are_opposed(*scenario.values) for scenario in opposed_rules.starts()) and len(opposed_rules.starts()) > 5
     assert all(
-        sum(n * v for n, v in zip(scenario.counts, values, strict=True)) == total
+        sum(count * value for count, value in zip(scenario.counts, values, strict=True)) == total
         for scenario in opposed_rules.starts()
         for values in scenario.values
     )
     any_rules = pool_split(kinds=kinds, most=most, total=total, scenarios=50)
-    assert [any_rules.start(number) for number in range(50)] == [
-        any_rules.source.scenario(number) for number in range(50)
-    ]
+    assert [any_rules.start(index) for index in range(50)] == [any_rules.source.scenario(index) for index in range(50)]
     assert not all(are_opposed(*scenario.values) for scenario in any_rules.starts())
-    is_opposed = [are_opposed(*any_rules.start(number).values) for number in range(50)]
-    assert all(opposed_rules.start(number) == any_rules.start(number) for number in range(50) if is_opposed[number])
-    replaced_number = next(
-        number for number in range(50) if not is_opposed[number]
+    is_opposed = [are_opposed(*any_rules.start(index).values) for index in range(50)]
+    assert all(opposed_rules.start(index) == any_rules.start(index) for index in range(50) if is_opposed[index])
+    replaced_index = next(
+        index for index in range(50) if not is_opposed[index]
     )  # the replacement has a higher number than the largest bank
-    later_scenarios = (any_rules.source.scenario(number) for number in itertools.count(replaced_number, 100_000))
-    assert opposed_rules.start(replaced_number) == next(
+    later_scenarios = (any_rules.source.scenario(index) for index in itertools.count(replaced_index, 100_000))
+    assert opposed_rules.start(replaced_index) == next(
         scenario for scenario in later_scenarios if are_opposed(*scenario.values)
     )
 

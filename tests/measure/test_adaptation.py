@@ -22,12 +22,13 @@ class PlayerByAttempt(TextAgent):
         return [Reply(text=self.replies_by_attempt[turn.state.attempt]) for turn in turns]
 
 
-def game(**options):
+def make_trial(**options):
     defaults = {"environment": {"name": "rock_paper_scissors"}, "reflect": False, "carry": ["left"]}
     return make_game("trial", options={**defaults, **options})
 
 
-def pool(**weights):
+def make_pool(**weights):
+    """Return opponents that always play the move of their name; a name that ends in _ is held out of training."""
     return {
         name: PoolOpponent(
             agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_")
@@ -36,20 +37,20 @@ def pool(**weights):
     }
 
 
-def rows(agent, opponents, trials=4, **options):
-    return adaptation(all_starts(game(**options)), agent, opponents, trials=trials, stream=Stream.from_seed(0))
+def measure_adaptation(agent, opponents, trials=4, **options):
+    return adaptation(all_starts(make_trial(**options)), agent, opponents, trials=trials, stream=Stream.from_seed(0))
 
 
 def test_each_attempt_has_a_return_and_the_gain_is_last_minus_first():
-    (rock, all_opponents) = rows(PlayerByAttempt("scissors", "rock", "paper"), pool(rock=1.0))
+    (rock, all_opponents) = measure_adaptation(PlayerByAttempt("scissors", "rock", "paper"), make_pool(rock=1.0))
     assert [interval.mean for interval in rock.returns] == [-1.0, 0.0, 1.0]
     assert rock.gain.mean == 2.0 and rock.gain.low == rock.gain.high == 2.0
     assert (rock.role, rock.opponent, rock.trained, rock.forfeits) == ("left", "rock", True, 0.0)
     assert (all_opponents.opponent, [interval.mean for interval in all_opponents.returns]) == ("", [-1.0, 0.0, 1.0])
 
 
-def test_a_pool_weighs_its_opponents_and_held_out_ones_are_separate():
-    table = rows(PlayerByAttempt("paper", "paper", "rock"), pool(rock=3.0, paper=1.0, scissors_=1.0))
+def test_means_over_a_pool_are_weighted_and_held_out_opponents_are_separate():
+    table = measure_adaptation(PlayerByAttempt("paper", "paper", "rock"), make_pool(rock=3.0, paper=1.0, scissors_=1.0))
     means = {(row.opponent, row.trained): [interval.mean for interval in row.returns] for row in table}
     assert means["rock", True] == [1.0, 1.0, 0.0]
     assert means["paper", True] == [0.0, 0.0, -1.0]
@@ -59,7 +60,7 @@ def test_a_pool_weighs_its_opponents_and_held_out_ones_are_separate():
 
 
 def test_every_role_that_remembers_is_measured():
-    table = rows(PlayerByAttempt("paper", "paper", "paper"), pool(rock=1.0), carry=["left", "right"])
+    table = measure_adaptation(PlayerByAttempt("paper", "paper", "paper"), make_pool(rock=1.0), carry=["left", "right"])
     assert [(row.role, row.opponent) for row in table] == [
         ("left", "rock"),
         ("left", ""),
@@ -74,61 +75,71 @@ def test_the_interval_of_a_pool_is_that_of_a_weighted_mean():
         "trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, "carry": ["first"]}
     )
     opponents = {
-        name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True)
-        for name, w in (("bet", 3.0), ("pass", 1.0))
+        name: PoolOpponent(agent=scripted(preference=(name,)), weight=weight, trained=True)
+        for name, weight in (("bet", 3.0), ("pass", 1.0))
     }
-    bet, passing, pooled = adaptation(
+    betting_row, passing_row, pool_row = adaptation(
         all_starts(kuhn_trial), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1)
     )
     for attempt in range(3):
-        halves = [(row.returns[attempt].high - row.returns[attempt].low) / 2 for row in (bet, passing)]
-        half_width = math.hypot(0.75 * halves[0], 0.25 * halves[1])
-        assert pooled.returns[attempt].mean == pytest.approx(
-            0.75 * bet.returns[attempt].mean + 0.25 * passing.returns[attempt].mean
+        half_widths = [(row.returns[attempt].high - row.returns[attempt].low) / 2 for row in (betting_row, passing_row)]
+        expected_half_width = math.hypot(0.75 * half_widths[0], 0.25 * half_widths[1])
+        assert pool_row.returns[attempt].mean == pytest.approx(
+            0.75 * betting_row.returns[attempt].mean + 0.25 * passing_row.returns[attempt].mean
         )
-        assert (pooled.returns[attempt].high - pooled.returns[attempt].low) / 2 == pytest.approx(
-            half_width, rel=0.02
+        assert (pool_row.returns[attempt].high - pool_row.returns[attempt].low) / 2 == pytest.approx(
+            expected_half_width, rel=0.02
         )  # the pool uses a normal interval, the opponents t intervals
-    assert {row.mean for row in passing.returns} == {1.0}, "an opponent that always passes loses one chip to every bet"
+    assert {interval.mean for interval in passing_row.returns} == {1.0}, (
+        "an opponent that always passes loses one chip to every bet"
+    )
 
 
-def test_trials_that_stop_at_a_win_have_fewer_later_attempts():
-    (rock, _) = rows(PlayerByAttempt("paper", "rock", "rock"), pool(rock=1.0), stop_on_win=True)
+def test_with_stop_on_win_a_won_trial_has_no_later_attempts():
+    (rock, _) = measure_adaptation(PlayerByAttempt("paper", "rock", "rock"), make_pool(rock=1.0), stop_on_win=True)
     assert [interval.count for interval in rock.returns] == [4, 0, 0]
     assert rock.returns[0].mean == 1.0 and math.isnan(rock.returns[1].mean) and math.isnan(rock.gain.mean)
 
 
-def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
-    forfeits = make_game(
+def test_an_illegal_reply_ends_the_trial_and_its_attempt_has_the_penalty():
+    trial_with_forfeit = make_game(
         "trial",
         options={"environment": {"name": "rock_paper_scissors"}, "reflect": False},
         illegal={"rule": "forfeit", "penalty": 0.5},
     )
     (row, _) = adaptation(
-        all_starts(forfeits),
+        all_starts(trial_with_forfeit),
         PlayerByAttempt("paper", "lizard", "rock"),
-        pool(rock=1.0),
+        make_pool(rock=1.0),
         trials=3,
         stream=Stream.from_seed(0),
     )
     assert row.forfeits == 1.0 and [interval.count for interval in row.returns] == [3, 3, 0]
-    specs = [match_spec(all_starts(forfeits), 0, 0, 1, Stream.from_seed(0))]
+    specs = [match_spec(all_starts(trial_with_forfeit), 0, 0, 1, Stream.from_seed(0))]
     (episode,) = play_teams(
         specs, {AGENT: PlayerByAttempt("paper", "lizard", "rock"), OPPONENT: scripted(preference=("rock",))}
     )
-    returns = attempt_returns(forfeits, episode, 0)
+    returns = attempt_returns(trial_with_forfeit, episode, 0)
     assert returns[0] == 1.0 and sum(returns) == pytest.approx(episode.returns[0]) and returns[1] < 0.0
 
 
 def test_trials_that_cannot_be_measured_are_refused():
     with pytest.raises(ConfigError, match="kuhn_poker is not a trial"):
         adaptation(
-            all_starts(make_game("kuhn_poker")), PlayerByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0)
+            all_starts(make_game("kuhn_poker")),
+            PlayerByAttempt(),
+            make_pool(rock=1.0),
+            trials=4,
+            stream=Stream.from_seed(0),
         )
     with pytest.raises(ConfigError, match="one seat"):
         single_player_trial = make_game("trial", options={"environment": {"name": "mastermind"}})
         adaptation(
-            all_starts(single_player_trial), PlayerByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0)
+            all_starts(single_player_trial),
+            PlayerByAttempt(),
+            make_pool(rock=1.0),
+            trials=4,
+            stream=Stream.from_seed(0),
         )
     with pytest.raises(ConfigError, match="2 or more trials, got 1"):
-        rows(PlayerByAttempt("rock", "rock", "rock"), pool(rock=1.0), trials=1)
+        measure_adaptation(PlayerByAttempt("rock", "rock", "rock"), make_pool(rock=1.0), trials=1)

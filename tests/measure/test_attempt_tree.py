@@ -41,37 +41,37 @@ OPPONENTS_BY_MOVE = {move: biased(weights={move: 8}) for move in MOVES}
 KUHN = {"environment": {"name": "kuhn_poker"}, "carry": ["first", "second"], "reveal": True}
 
 
-def trial(**options):
+def make_trial(**options):
     return make_game("trial", options={"reflect": False, **options})
 
 
 class Policy:
     """A policy whose probabilities are a function of the query."""
 
-    def __init__(self, shares):
-        self.shares = shares
+    def __init__(self, probabilities):
+        self.probabilities = probabilities
 
     def action_logprobs(self, queries):
         with np.errstate(divide="ignore"):
-            return [np.log([self.shares(query)[action] for action in query.legal_actions]) for query in queries]
+            return [np.log([self.probabilities(query)[action] for action in query.legal_actions]) for query in queries]
 
 
-def constant_policy(**shares):
-    return Policy(lambda query: shares)
+def constant_policy(**probabilities):
+    return Policy(lambda query: probabilities)
 
 
 def random_policy(seed):
-    def shares(query):
+    def probabilities(query):
         stream = Stream.from_seed(seed).child(repr((query.observations, query.actions)))
         weights = [0.05 + stream.uniform(n) for n in range(len(query.legal_actions))]
         return dict(zip(query.legal_actions, np.array(weights) / sum(weights), strict=True))
 
-    return Policy(shares)
+    return Policy(probabilities)
 
 
 def test_returns_of_one_policy_in_all_attempts_by_hand():
     result = attempt_returns(
-        trial(), constant_policy(rock=0.5, paper=0.2, scissors=0.2), role="left", opponents=OPPONENTS_BY_MOVE
+        make_trial(), constant_policy(rock=0.5, paper=0.2, scissors=0.2), role="left", opponents=OPPONENTS_BY_MOVE
     )
     # among legal moves: rock 5/9, paper 2/9, scissors 2/9; an opponent plays its move with 0.8, the two others with 0.1
     assert result.returns == pytest.approx(np.array([[0.0, -0.7 / 3, 0.7 / 3]] * 3))
@@ -81,7 +81,7 @@ def test_returns_of_one_policy_in_all_attempts_by_hand():
 
 def test_illegal_mass_is_counted_in_its_attempt():
     policy = Policy(lambda query: dict.fromkeys(MOVES, 1 / 3 if len(query.observations) == 1 else 0.2))
-    result = attempt_returns(trial(), policy, role="right", opponents={"rock": OPPONENTS_BY_MOVE["rock"]})
+    result = attempt_returns(make_trial(), policy, role="right", opponents={"rock": OPPONENTS_BY_MOVE["rock"]})
     assert result.illegal[:, 0] == pytest.approx([0.0, 0.4, 0.4], abs=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_illegal_mass_is_weighted_by_the_reach_of_a_decision():
     policy = Policy(lambda query: {"pass": 0.5, "bet": 0.5 if len(query.observations) == 1 else 0.1})
     bots = {str(share): biased(weights={"bet": share, "pass": 1 - share}) for share in (1.0, 0.0, 0.5)}
     result = attempt_returns(
-        trial(environment={"name": "kuhn_poker"}, attempts=1), policy, role="first", opponents=bots
+        make_trial(environment={"name": "kuhn_poker"}, attempts=1), policy, role="first", opponents=bots
     )
     assert result.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
 
@@ -102,7 +102,7 @@ def test_beating_the_observed_move_reaches_the_two_attempt_ceiling():
         opponent_move = query.observations[1].split()[3]  # you rock they scissors plus left choose
         return {move: float(BEATS[opponent_move] == move) for move in MOVES}
 
-    game = trial(attempts=2)
+    game = make_trial(attempts=2)
     result = attempt_returns(game, Policy(beat_observed_move), role="left", opponents=OPPONENTS_BY_MOVE)
     ceiling = adaptation_ceiling(game.inner, role="left", opponents=OPPONENTS_BY_MOVE, attempts=2)
     assert result.returns.mean(axis=1)[1] == pytest.approx(ceiling.most[1]) == pytest.approx(0.7 * 0.7)
@@ -111,19 +111,19 @@ def test_beating_the_observed_move_reaches_the_two_attempt_ceiling():
 @pytest.mark.parametrize("role", ["first", "second"])
 def test_uniform_play_has_its_game_tree_value_in_every_attempt(role):
     bots = {style: kuhn_bot(style=style) for style in ("aggressive", "loose")}
-    result = attempt_returns(trial(**KUHN), UniformScorer(), role=role, opponents=bots)
+    result = attempt_returns(make_trial(**KUHN), UniformScorer(), role=role, opponents=bots)
     game = make_game("kuhn_poker")
     states, seat = enumerate_info_states(game), game.roles.index(role)
     for column, bot in enumerate(bots.values()):
         policies = [np.full(len(query.legal_actions), 0.5) for query in states.queries]
-        for number, query in enumerate(states.queries):
+        for index, query in enumerate(states.queries):
             if query.seat != seat:
                 node = next(
                     node
-                    for node in nodes(game)
+                    for node in decision_nodes(game)
                     if node.seat == query.seat and node.observe(query.seat, 0).key == query.key
                 )
-                policies[number] = np.array(
+                policies[index] = np.array(
                     [bot.chances(node, query.seat).get(action, 0.0) for action in query.legal_actions]
                 )
         assert result.returns[:, column] == pytest.approx(
@@ -131,7 +131,8 @@ def test_uniform_play_has_its_game_tree_value_in_every_attempt(role):
         )
 
 
-def nodes(game):
+def decision_nodes(game):
+    """Yield the states of a game in which a seat acts."""
     open_nodes = [game.first_node()]
     while open_nodes:
         node = open_nodes.pop()
@@ -145,8 +146,7 @@ def nodes(game):
 
 def returns_by_enumeration(game, scorer, seat, opponent):
     """Return the mean return of each attempt, by playing all pairs of replies; the game must have no chance."""
-    count = game.attempts
-    reach_by_attempt, return_by_attempt = np.zeros(count), np.zeros(count)
+    reach_by_attempt, return_by_attempt = np.zeros(game.attempts), np.zeros(game.attempts)
 
     def visit(play, reach, observations, actions):
         reach_by_attempt[play.attempt] += reach
@@ -154,14 +154,14 @@ def returns_by_enumeration(game, scorer, seat, opponent):
         query = SimpleNamespace(
             observations=tuple(item.text for item in observations), actions=actions, legal_actions=play.legal(seat)
         )
-        chances = np.exp(scorer.action_logprobs([query])[0])
-        opponent_chances = opponent.chances(play.play, 1 - seat)
-        for (action, chance), (reply, weight) in product(
-            zip(play.legal(seat), chances, strict=True), opponent_chances.items()
+        probabilities = np.exp(scorer.action_logprobs([query])[0])
+        opponent_probabilities = opponent.chances(play.play, 1 - seat)
+        for (action, probability), (reply, opponent_probability) in product(
+            zip(play.legal(seat), probabilities, strict=True), opponent_probabilities.items()
         ):
             next_play = play.clone()
             next_play.step({seat: action, 1 - seat: reply})
-            path_probability = reach * chance * weight
+            path_probability = reach * probability * opponent_probability
             if path_probability:
                 return_by_attempt[play.attempt] += path_probability * (next_play.returns[seat] - play.returns[seat])
                 if not next_play.done:
@@ -181,7 +181,7 @@ def returns_by_enumeration(game, scorer, seat, opponent):
     attempts=st.integers(1, 3),
 )
 def test_figures_equal_the_mean_over_all_episodes_of_the_trial(seed, weights, seat, stop, memory, attempts):
-    game = trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
+    game = make_trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
     bots = {"drawn": biased(weights=dict(zip(MOVES, weights, strict=True))), "rock": OPPONENTS_BY_MOVE["rock"]}
     result = attempt_returns(game, random_policy(seed), role=game.roles[seat], opponents=bots)
     for column, bot in enumerate(bots.values()):
@@ -247,7 +247,7 @@ def test_a_win_of_the_opponent_ends_a_trial_with_stop_on_win(stop, later_returns
 
 
 def test_an_attempt_that_never_begins_has_no_return():
-    game = trial(attempts=2, stop_on_win=True)
+    game = make_trial(attempts=2, stop_on_win=True)
     result = attempt_returns(
         game,
         constant_policy(rock=0.0, paper=1.0, scissors=0.0),
@@ -278,7 +278,7 @@ class RandomByIds:
     ],
 )
 def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeypatch):
-    game = trial(attempts=2, **options)
+    game = make_trial(attempts=2, **options)
     tokenizer = tiny_tokenizer(game.vocabulary())
     network = tiny_model(
         vocabulary_size=len(tokenizer), stream=Stream.from_seed(3), hidden_size=16, layers=1, heads=2, context=96
@@ -311,17 +311,20 @@ def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeyp
 )
 def test_trials_without_separate_attempts_are_refused(options, message):
     with pytest.raises(GameError, match=message):
-        attempt_returns(trial(**options), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE)
+        attempt_returns(make_trial(**options), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE)
 
 
 def test_opponents_without_chances_and_too_large_trees_are_refused():
     with pytest.raises(GameError, match="cannot be measured exactly"):
-        attempt_returns(trial(), UniformScorer(), role="left", opponents={"mcts": mcts()})
-    assert attempt_returns(trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=91).decisions == 91
+        attempt_returns(make_trial(), UniformScorer(), role="left", opponents={"mcts": mcts()})
+    assert (
+        attempt_returns(make_trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=91).decisions
+        == 91
+    )
     with pytest.raises(TooLargeError, match="over 90 conversations"):
-        attempt_returns(trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=90)
+        attempt_returns(make_trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=90)
     with pytest.raises(TooLargeError, match="over 500 conversations"):
-        attempt_returns(trial(attempts=100), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=500)
+        attempt_returns(make_trial(attempts=100), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=500)
 
 
 KUHN_GAME, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
@@ -421,14 +424,17 @@ def play_kuhn(cards, policies):
     return ("pbb", 2 * first_sign, True) if chosen_action(policies[0], cards[0], True) else ("pbp", -1, False)
 
 
-def brute_force_ceiling(seat, pool, reveal):
+def enumerate_first_attempts(seat, pool, reveal):
+    """Return two things for each policy: its return against each style, and observation -> probability under each style."""
     results = []
-    for plan in POLICIES:
-        returns_by_style, weights = np.zeros(len(pool)), {}
+    for policy_of_seat in POLICIES:
+        returns_by_style, probabilities_by_observation = np.zeros(len(pool)), {}
         for index, style in enumerate(pool):
             bot = [*STYLES[style][0], *STYLES[style][1]]
             for cards in DEALS:
-                action_text, first_return, open_cards = play_kuhn(cards, (plan, bot) if seat == 0 else (bot, plan))
+                action_text, first_return, open_cards = play_kuhn(
+                    cards, (policy_of_seat, bot) if seat == 0 else (bot, policy_of_seat)
+                )
                 returns_by_style[index] += (first_return if seat == 0 else -first_return) / 6
                 observation = (
                     cards[seat],
@@ -436,8 +442,8 @@ def brute_force_ceiling(seat, pool, reveal):
                     first_return,
                     cards[1 - seat] if open_cards and reveal else None,
                 )
-                weights.setdefault(observation, np.zeros(len(pool)))[index] += 1 / 6
-        results.append((returns_by_style, weights))
+                probabilities_by_observation.setdefault(observation, np.zeros(len(pool)))[index] += 1 / 6
+        results.append((returns_by_style, probabilities_by_observation))
     return results
 
 
@@ -447,27 +453,31 @@ def brute_force_ceiling(seat, pool, reveal):
     "shares", [TRAINED, {"station": 0.5, "passive": 0.2, "aggressive": 0.3}], ids=["trained", "other"]
 )
 def test_ceilings_of_two_kuhn_attempts_equal_brute_force(seat, reveal, shares):
-    prior, policies = np.array([*shares.values()]), brute_force_ceiling(seat, shares, reveal)
-    expected_returns = np.array([returns_by_style for returns_by_style, _ in policies])  # [64, K]
+    prior, first_attempts = np.array([*shares.values()]), enumerate_first_attempts(seat, shares, reveal)
+    expected_returns = np.array([returns_by_style for returns_by_style, _ in first_attempts])  # [64, K]
     ceiling = ceiling_against_styles(shares, KUHN_GAME.roles[seat], attempts=2, reveal=reveal)
     assert ceiling.fixed == pytest.approx((expected_returns @ prior).max())
     assert [*ceiling.best_by.values()] == pytest.approx(expected_returns.max(axis=0).tolist())
     second_returns = [
-        sum((expected_returns @ (prior * weights)).max() for weights in groups.values()) for _, groups in policies
+        sum(
+            (expected_returns @ (prior * probabilities)).max()
+            for probabilities in probabilities_by_observation.values()
+        )
+        for _, probabilities_by_observation in first_attempts
     ]
     assert ceiling.last[1] == pytest.approx(max(second_returns))
-    sums = [
+    total_returns = [
         returns_by_style @ prior + second_return
-        for (returns_by_style, _), second_return in zip(policies, second_returns, strict=True)
+        for (returns_by_style, _), second_return in zip(first_attempts, second_returns, strict=True)
     ]
-    assert sum(ceiling.total) == pytest.approx(max(sums))
-    best_totals = [
+    assert sum(ceiling.total) == pytest.approx(max(total_returns))
+    totals_of_best = [
         total
-        for total, second_return in zip(sums, second_returns, strict=True)
+        for total, second_return in zip(total_returns, second_returns, strict=True)
         if second_return > max(second_returns) - 1e-9
     ]
     assert sum(ceiling.last) == pytest.approx(
-        max(best_totals)
+        max(totals_of_best)
     )  # the best total among policies that are best in the last attempt
 
 
@@ -492,18 +502,18 @@ def test_no_policy_exceeds_the_ceiling_of_any_attempt():
 def test_best_and_fixed_returns_equal_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
-    rows = [
+    policies = [
         query_policy(scorer, states)[0]
         for scorer in (UniformScorer(), scorer_from_table(states, average_policy(rules, "cfr", 30)))
     ]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}
         ceiling = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)
-        values = [best_response_values(rules, states, row)[seat] for row in rows]
+        values = [best_response_values(rules, states, policy_rows)[seat] for policy_rows in policies]
         assert [*ceiling.best_by.values()] == pytest.approx(values)
-        tree = fold_decisions(states.tree, states.seats == seat, [(0.25, rows[0]), (0.75, rows[1])])
-        answer = best_response(tree, states.seats, rows[0], seat)
-        assert ceiling.fixed == pytest.approx(policy_values(tree, states.seats, answer).returns[seat])
+        tree = fold_decisions(states.tree, states.seats == seat, [(0.25, policies[0]), (0.75, policies[1])])
+        response = best_response(tree, states.seats, policies[0], seat)
+        assert ceiling.fixed == pytest.approx(policy_values(tree, states.seats, response).returns[seat])
 
 
 @pytest.mark.parametrize("reveal", [False, True])

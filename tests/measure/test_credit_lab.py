@@ -128,9 +128,12 @@ def test_exact_advantages_have_the_lowest_variance(game, request):
     assert 0.5 < outcome_row.right_sign < 1.0
 
 
-def test_a_scale_changes_only_figures_that_depend_on_gradient_length(kuhn):
+def test_scaled_advantages_change_only_figures_that_depend_on_gradient_length(kuhn):
     full_scale, half_scale = (
-        kuhn.measure("scaled", lambda t, s, f=f: Credit(advantages=f * outcome(t, s).advantages)) for f in (1.0, 0.5)
+        kuhn.measure(
+            "scaled", lambda turns, state, scale=scale: Credit(advantages=scale * outcome(turns, state).advantages)
+        )
+        for scale in (1.0, 0.5)
     )
     assert half_scale.gradient.bias.mean == pytest.approx(0.5)
     assert half_scale.gradient.variance.mean == pytest.approx(full_scale.gradient.variance.mean / 4)
@@ -246,27 +249,26 @@ def test_a_critic_predicts_future_rewards_not_earlier_ones():
     assert np.any(previous_rewards[is_second_round] != 0) and np.all(is_second_round == turns.done)
     assert turns.value[is_second_round] == pytest.approx((turns.state_value - previous_rewards)[is_second_round])
     assert turns.value[~is_second_round] == pytest.approx(turns.state_value[~is_second_round])
-    steps = {
+    biases = {
         name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")
     }
-    assert all(interval.low == 0.0 for interval in steps.values()), steps
+    assert all(interval.low == 0.0 for interval in biases.values()), biases
 
 
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
 def test_contributions_of_a_fitted_head_add_no_bias(game, request):
     lab = request.getfixturevalue(game)
-    without_contributions, values = (
-        lab.measure(name, estimator).gradient.bias_unpaired
-        for name, estimator in (
-            ("plain", bind_estimator("spa grounding=0")),
-            (
-                "values",
-                lambda turns, state: bind_estimator("spa grounding=0")(turns, state),
-            ),  # not declared by any estimator: the values of a state
-        )
-    )
-    assert without_contributions.low == 0.0 and without_contributions.high < 0.25
-    assert values.low > 0.5
+    estimator = bind_estimator("spa grounding=0")
+
+    def undeclared_estimator(
+        turns, state
+    ):  # does not declare that it reads contributions, so it gets the values of states
+        return estimator(turns, state)
+
+    bias_with_contributions = lab.measure("plain", estimator).gradient.bias_unpaired
+    bias_with_values = lab.measure("values", undeclared_estimator).gradient.bias_unpaired
+    assert bias_with_contributions.low == 0.0 and bias_with_contributions.high < 0.25
+    assert bias_with_values.low > 0.5
 
 
 def test_critics_have_the_configured_error():
@@ -369,14 +371,14 @@ def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
         assert (exact_advantages[best_action_rewards == 1] >= -1e-9).all() and (
             exact_advantages[best_action_rewards == 0] <= 1e-9
         ).all()
-    playout = bind_estimator("vpr process=playout_value")
-    assert kuhn.all_turns.with_judgements(judgements_of(playout, kuhn.all_turns)).turns.components[
+    playout_estimator = bind_estimator("vpr process=playout_value")
+    assert kuhn.all_turns.with_judgements(judgements_of(playout_estimator, kuhn.all_turns)).turns.components[
         "playout_value"
     ] == pytest.approx(kuhn.all_turns.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
-def test_estimators_with_a_perfect_judge_are_measured(name):
+def test_estimators_that_read_judgements_are_measured_with_exact_ones(name):
     row = lab_of(episodes=640, burn_in=0.25, timed=True).row(name)
     assert row.refused is None
     assert row.gradient.cosine.mean > 0.5
@@ -395,7 +397,7 @@ def test_other_estimators_get_the_rewards_of_the_game(kuhn):
     assert "no reward component 'nothing'" in refusal
 
 
-def generator(seed):
+def make_generator(seed):
     return np.random.Generator(np.random.Philox(seed))
 
 
@@ -414,27 +416,28 @@ def dense_layout(batches, parameters):
     )
 
 
-def products(gradients, exact_gradient):
+def make_products(gradients, exact_gradient):
     return GradientProducts.of(dense_layout(*gradients.shape), gradients.ravel(), exact_gradient)
 
 
 def naive_moments(gradients, exact_gradient):
     """Return the unbiased estimates by sums over pairs of different batches."""
-    n, square, unit = len(gradients), exact_gradient @ exact_gradient, exact_gradient / np.linalg.norm(exact_gradient)
-    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
-    across = gradients - np.outer(gradients @ unit, unit)
+    squared_length, unit = exact_gradient @ exact_gradient, exact_gradient / np.linalg.norm(exact_gradient)
+    pairs = [(i, j) for i in range(len(gradients)) for j in range(len(gradients)) if i != j]
+    gradients_across = gradients - np.outer(gradients @ unit, unit)
     return {
-        "bias": np.mean([(gradients[i] - exact_gradient) @ (gradients[j] - exact_gradient) for i, j in pairs]) / square,
-        "along": gradients.mean(axis=0) @ exact_gradient / square,
-        "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square,
-        "variance": gradients.var(axis=0, ddof=1).sum() / square,
+        "bias": np.mean([(gradients[i] - exact_gradient) @ (gradients[j] - exact_gradient) for i, j in pairs])
+        / squared_length,
+        "along": gradients.mean(axis=0) @ exact_gradient / squared_length,
+        "across": np.mean([gradients_across[i] @ gradients_across[j] for i, j in pairs]) / squared_length,
+        "variance": gradients.var(axis=0, ddof=1).sum() / squared_length,
     }
 
 
 def test_moments_and_leave_one_out_values_equal_plain_loops():
-    rng = generator(0)
+    rng = make_generator(0)
     gradients, exact_gradient = rng.normal(size=(6, 4)), rng.normal(size=4)
-    estimates, leave_one_out = products(gradients, exact_gradient).estimates()
+    estimates, leave_one_out = make_products(gradients, exact_gradient).estimates()
     for name, value in naive_moments(gradients, exact_gradient).items():
         assert getattr(estimates, name) == pytest.approx(value)
         expected_leave_one_out = [
@@ -444,16 +447,16 @@ def test_moments_and_leave_one_out_values_equal_plain_loops():
 
 
 def test_a_shift_equals_shifted_gradients():
-    rng = generator(1)
+    rng = make_generator(1)
     gradients, exact_gradient = rng.normal(size=(5, 3)), rng.normal(size=3)
     shifted_products = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact_gradient, shift=0.7)
-    expected_products = products(gradients + 0.7 * exact_gradient, exact_gradient)
+    expected_products = make_products(gradients + 0.7 * exact_gradient, exact_gradient)
     for name in ("squares", "with_sum", "along"):
         assert getattr(shifted_products, name) == pytest.approx(getattr(expected_products, name))
 
 
 def test_gradients_of_batches_equal_plain_loops():
-    rng = generator(2)
+    rng = make_generator(2)
     states = SimpleNamespace(queries=[SimpleNamespace(seat=0)] * 3)
     policy = TablePolicy.of(states, [np.array([0.2, 0.8]), np.array([0.1, 0.3, 0.6]), np.array([1.0])])
     state, batch = rng.integers(0, 3, 40), np.sort(rng.integers(0, 4, 40))
@@ -462,10 +465,10 @@ def test_gradients_of_batches_equal_plain_loops():
     layout = GradientLayout.of(lab_episodes, policy)
     advantages = rng.normal(size=40)
     expected = np.zeros((4, 6))
-    for index, action, number, advantage in zip(state, choice, batch, advantages, strict=True):
-        for action_index, probability in enumerate(policy.rows[index]):
-            expected[number, policy.starts[index] + action_index] += (
-                advantage * ((action_index == action) - probability) / 5
+    for state_index, chosen_index, batch_index, advantage in zip(state, choice, batch, advantages, strict=True):
+        for action_index, probability in enumerate(policy.rows[state_index]):
+            expected[batch_index, policy.starts[state_index] + action_index] += (
+                advantage * ((action_index == chosen_index) - probability) / 5
             )
     gradients = np.zeros((4, 6))
     gradients[layout.batch, layout.parameter] = layout.gradients(advantages)
@@ -484,21 +487,23 @@ def test_estimates_are_unbiased_and_intervals_cover_exact_values():
         "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact_gradient) ** 2,
     }
     exact_values["bias_scaled"] = np.sqrt(1 - exact_values["cosine"] ** 2)
-    rng = generator(3)
-    squares, num_covered = [], dict.fromkeys(exact_values, 0)
+    rng = make_generator(3)
+    squared_biases, num_covered = [], dict.fromkeys(exact_values, 0)
     for _ in range(300):
-        sample = products(mean + 2.0 * rng.normal(size=(40, 6)), exact_gradient)
-        squares.append(float(sample.estimates()[0].bias))
-        estimates = figures(sample, sample)
+        sampled_products = make_products(mean + 2.0 * rng.normal(size=(40, 6)), exact_gradient)
+        squared_biases.append(float(sampled_products.estimates()[0].bias))
+        estimates = figures(sampled_products, sampled_products)
         for name, value in exact_values.items():
             interval = getattr(estimates, name)
             num_covered[name] += interval.low <= value <= interval.high
-    assert np.mean(squares) == pytest.approx(exact_values["bias"] ** 2, abs=4 * np.std(squares) / np.sqrt(300))
+    assert np.mean(squared_biases) == pytest.approx(
+        exact_values["bias"] ** 2, abs=4 * np.std(squared_biases) / np.sqrt(300)
+    )
     assert all(count >= 0.9 * 300 for count in num_covered.values()), num_covered
 
 
 def test_control_variates_keep_the_mean_and_reduce_the_noise():
-    rng, exact_gradient = generator(5), np.array([1.0, -0.5, 0.25])
+    rng, exact_gradient = make_generator(5), np.array([1.0, -0.5, 0.25])
     noise, residual = rng.normal(size=(50, 3)), 0.1 * rng.normal(size=(50, 3))
     control, unrelated = exact_gradient + noise, rng.normal(size=(50, 3))
     gradients = 1.3 * exact_gradient + 2.0 * noise + residual
@@ -506,7 +511,7 @@ def test_control_variates_keep_the_mean_and_reduce_the_noise():
     paired = subtract_controls(
         layout, gradients.ravel(), exact_gradient, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
     )
-    without_control = products(gradients, exact_gradient)
+    without_control = make_products(gradients, exact_gradient)
     paired_figures, unpaired_figures = figures(without_control, paired), figures(without_control, without_control)
     assert paired_figures.bias.low <= 0.3 <= paired_figures.bias.high
     assert paired_figures.bias.high - paired_figures.bias.low < 0.3 * (
@@ -517,16 +522,16 @@ def test_control_variates_keep_the_mean_and_reduce_the_noise():
 
 
 def test_opposite_and_vanishing_gradients():
-    rng, exact_gradient = generator(6), np.array([1.0, 2.0])
+    rng, exact_gradient = make_generator(6), np.array([1.0, 2.0])
     gradients = exact_gradient + 0.1 * rng.normal(size=(30, 2))
-    opposite = products(-gradients, exact_gradient)
+    opposite = make_products(-gradients, exact_gradient)
     opposite_figures = figures(opposite, opposite)
     assert (
         opposite_figures.bias_scaled.low,
         opposite_figures.bias_scaled.high,
         opposite_figures.variance_scaled.mean,
     ) == (1.0, 1.0, np.inf)
-    zero_gradients = products(0.0 * gradients, exact_gradient)
+    zero_gradients = make_products(0.0 * gradients, exact_gradient)
     zero_figures = figures(zero_gradients, zero_gradients)
     assert (
         zero_figures.bias.mean,
@@ -540,10 +545,12 @@ def test_opposite_and_vanishing_gradients():
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
 def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
     """A jackknife interval misses a bias of 0.1 in 20% of these samples, because noise and bias can cancel."""
-    exact_gradient, rng, num_covered = np.array([1.0, 0.0]), generator(7), 0
+    exact_gradient, rng, num_covered = np.array([1.0, 0.0]), make_generator(7), 0
     for _ in range(300):
-        sample = products(np.array([1.0, bias]) + np.outer(rng.normal(size=50), [0.0, 1.0]), exact_gradient)
-        estimates = figures(sample, sample)
+        sampled_products = make_products(
+            np.array([1.0, bias]) + np.outer(rng.normal(size=50), [0.0, 1.0]), exact_gradient
+        )
+        estimates = figures(sampled_products, sampled_products)
         num_covered += all(
             interval.low <= value <= interval.high
             for interval, value in (
@@ -557,8 +564,8 @@ def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
 
 
 def test_the_error_of_products_is_that_of_normal_noise():
-    rng, scale = generator(8), np.array([1.0, 2.0, 0.5])
-    error = np.mean([products(rng.normal(size=(60, 3)) * scale, np.ones(3)).pair_error for _ in range(20)])
+    rng, scale = make_generator(8), np.array([1.0, 2.0, 0.5])
+    error = np.mean([make_products(rng.normal(size=(60, 3)) * scale, np.ones(3)).pair_error for _ in range(20)])
     assert error == pytest.approx(np.sqrt(2 * (scale**4).sum() / (60 * 59)), rel=0.15)
 
 

@@ -24,17 +24,17 @@ STATES = enumerate_info_states(GAME)
 ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # probability of the first choice, by member
 
 
-def table(chances, legal=1.0):
+def make_team_policy(chances, legal_mass=1.0):
     """Return a policy in which each seat takes its first choice with these probabilities; two values apply to both teams."""
     rows = {}
     for query, first_chance in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
         rows[query.seat, query.key] = dict(
-            zip(query.legal_actions, (legal * first_chance, legal * (1 - first_chance)), strict=True)
+            zip(query.legal_actions, (legal_mass * first_chance, legal_mass * (1 - first_chance)), strict=True)
         )
     return TabularScorer(rows)
 
 
-def mixture(scorers, weights, **options):
+def make_mixture(scorers, weights, **options):
     members = [snapshot(step) for step in range(len(scorers))]
     return MemberMixture(
         dict(zip(members, weights, strict=True)), dict(zip(members, scorers, strict=True)).get, **options
@@ -47,25 +47,27 @@ def figures_of_teams(policy):
 
 def test_a_team_mixture_of_rock_and_paper_by_hand():
     """Against half rock and half paper, paper earns 1/2; one seat can change its team's rock into paper."""
-    mixture_figures = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
+    mixture_figures = figures_of_teams(make_mixture([make_team_policy(ROCK), make_team_policy(PAPER)], [0.5, 0.5]))
     assert mixture_figures.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
     assert mixture_figures.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
     assert (
         mixture_figures.values == pytest.approx((0, 0, 0, 0)) and "nash_conv/team_matrix" not in mixture_figures.figures
     )
     assert "share its draw" in mixture_figures.note
-    thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
-    assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
+    figures_of_thirds = figures_of_teams(
+        make_mixture([make_team_policy(ROCK), make_team_policy(PAPER), make_team_policy(SCISSORS)], [1 / 3] * 3)
+    )
+    assert figures_of_thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
     # a mixture that draws members per seat is a different policy, and no equilibrium
-    mean = evaluate_exploitability(GAME, STATES, table([2 / 3, 1 / 3])).teams
-    assert mean.team_exploitability > 0.1
+    report_by_seat = evaluate_exploitability(GAME, STATES, make_team_policy([2 / 3, 1 / 3])).teams
+    assert report_by_seat.team_exploitability > 0.1
 
 
 def test_a_mixture_of_one_member_equals_the_member():
-    member = table([0.3, 0.8], legal=0.9)
+    member = make_team_policy([0.3, 0.8], legal_mass=0.9)
     report, mixture_of_one = (
         evaluate_exploitability(GAME, STATES, member),
-        figures_of_teams(mixture([member, table(ROCK)], [1.0, 0.0])),
+        figures_of_teams(make_mixture([member, make_team_policy(ROCK)], [1.0, 0.0])),
     )
     assert mixture_of_one.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
     assert mixture_of_one.figures["one_seat_exploitability/team_matrix"] == pytest.approx(
@@ -86,17 +88,21 @@ def test_a_mixture_of_one_member_equals_the_member():
     st.lists(st.floats(0.05, 1), min_size=3, max_size=3),
 )
 def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weights):
-    scorers = [table(row) for row in chances]
+    scorers = [make_team_policy(chances_of_member) for chances_of_member in chances]
     shares = np.array(weights) / sum(weights)
-    mixture_figures = figures_of_teams(mixture(scorers, shares.tolist()))
-    profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
-    for i, j in itertools.product(range(3), repeat=2):
-        rows = [profiles[i if query.seat < 2 else j][index] for index, query in enumerate(STATES.queries)]
+    mixture_figures = figures_of_teams(make_mixture(scorers, shares.tolist()))
+    policies, expected_values = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
+    for first_team, second_team in itertools.product(range(3), repeat=2):
+        rows = [
+            policies[first_team if query.seat < 2 else second_team][index] for index, query in enumerate(STATES.queries)
+        ]
         reach_of_draw = history_reach(STATES, rows)
-        mean += shares[i] * shares[j] * (reach_of_draw[STATES.tree.terminal] @ STATES.tree.returns)
-    assert mixture_figures.values == pytest.approx(tuple(mean), abs=1e-9)
+        expected_values += (
+            shares[first_team] * shares[second_team] * (reach_of_draw[STATES.tree.terminal] @ STATES.tree.returns)
+        )
+    assert mixture_figures.values == pytest.approx(tuple(expected_values), abs=1e-9)
     split_figures = figures_of_teams(
-        mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2])
+        make_mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2])
     )
     assert split_figures.figures == pytest.approx(
         mixture_figures.figures, abs=1e-9
@@ -106,12 +112,14 @@ def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weigh
 def test_if_each_seat_is_a_team_nash_conv_is_reported():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
-    report = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
+    report = exact_figures_of(game, states, make_mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
     assert report.note == "" and report.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
 
 
 def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
-    agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"])
+    agent = make_mixture(
+        [make_team_policy(ROCK), make_team_policy(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"]
+    )
     evaluator = Evaluator([GAME], EvaluationConfig(opponents=[]))
     for step in range(2):
         metrics = evaluator.measure(agent, Stream.from_seed(step))
@@ -126,7 +134,7 @@ def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
 
 
 def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
-    agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
+    agent = make_mixture([make_team_policy(ROCK), make_team_policy(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MAX_HISTORIES_TIMES_PLANS", 1)
     partial_figures = figures_of_teams(agent)
     assert "too many plans" in partial_figures.note and set(partial_figures.figures) == {
@@ -148,8 +156,10 @@ def game_of(name="rps_spock_lizard", **options):
 
 
 class ChooserByMemory:
+    """A chooser whose probabilities depend on its whole conversation."""
+
     def __init__(self, illegal_mass=0.0):
-        self.lost = illegal_mass
+        self.illegal_mass = illegal_mass
 
     def action_logprobs(self, queries):
         rows = []
@@ -157,12 +167,16 @@ class ChooserByMemory:
             text = repr((query.seat, query.observations, query.actions)).encode()
             seed = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
             rows.append(
-                np.log(np.random.default_rng(seed).dirichlet(np.ones(len(query.legal_actions))) * (1 - self.lost))
+                np.log(
+                    np.random.default_rng(seed).dirichlet(np.ones(len(query.legal_actions))) * (1 - self.illegal_mass)
+                )
             )
         return rows
 
 
 class ConstantChooser:
+    """A chooser that always replies the same number, or the number of one action."""
+
     def __init__(self, number=None, action=None):
         self.number, self.action = number, action
 
@@ -175,7 +189,7 @@ class ConstantChooser:
         return rows
 
 
-def figures(game, policy):
+def exact_figures_in_base_game(game, policy):
     return exact_figures_of(game, enumerate_info_states(base_game(game)), policy)
 
 
@@ -185,20 +199,24 @@ def figures(game, policy):
 def test_an_equilibrium_over_candidates_can_be_exploited_in_the_game(words, expected):
     """With 4 words and 3 candidates, uniform choice plays all 4 equally: paper beats rock and spock, scissors beat paper."""
     game = game_of(proposals=None if words is None else dict.fromkeys(words, 1.0))
-    figures_by_name = figures(game, UniformScorer()).figures
+    figures_by_name = exact_figures_in_base_game(game, UniformScorer()).figures
     assert figures_by_name["exploitability/choose/left"] == pytest.approx(expected)
     assert figures_by_name["nash_conv/choose"] == pytest.approx(2 * expected)
 
 
 def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
     game = game_of("rock_paper_scissors", proposals={"rock": 0.9, "paper": 0.05, "scissors": 0.05})
-    assert figures(game, UniformScorer()).figures["nash_conv/choose"] == pytest.approx(0)
-    assert figures(game, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(0, abs=1e-6)
-    assert figures(game, ConstantChooser(action="rock")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
-    game_with_fixed_order = game_of("rock_paper_scissors", shuffle=False)
-    assert figures(game_with_fixed_order, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(
-        2, abs=1e-5
+    assert exact_figures_in_base_game(game, UniformScorer()).figures["nash_conv/choose"] == pytest.approx(0)
+    assert exact_figures_in_base_game(game, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(
+        0, abs=1e-6
     )
+    assert exact_figures_in_base_game(game, ConstantChooser(action="rock")).figures[
+        "nash_conv/choose"
+    ] == pytest.approx(2, abs=1e-5)
+    game_with_fixed_order = game_of("rock_paper_scissors", shuffle=False)
+    assert exact_figures_in_base_game(game_with_fixed_order, ConstantChooser(number="1")).figures[
+        "nash_conv/choose"
+    ] == pytest.approx(2, abs=1e-5)
 
 
 def test_with_one_candidate_the_policy_has_the_proposers_bias():
@@ -228,7 +246,7 @@ def test_values_equal_enumeration_of_games_with_candidates(options):
     """Kuhn poker, in which a seat acts twice, with a chooser that remembers its candidates."""
     game, policy = game_of("kuhn_poker", **options), ChooserByMemory()
     expected = expected_returns_by_enumeration(game, policy, game.inner.first_node(), ((), ()))
-    assert figures(game, policy).values == pytest.approx(expected, abs=1e-9)
+    assert exact_figures_in_base_game(game, policy).values == pytest.approx(expected, abs=1e-9)
 
 
 def expected_returns_by_enumeration(game, policy, node, decisions_by_seat):
@@ -278,8 +296,8 @@ def expected_returns_by_enumeration(game, policy, node, decisions_by_seat):
 def test_replies_that_are_no_number_are_illegal_mass():
     game = game_of("kuhn_poker")
     without_illegal_mass, with_illegal_mass = (
-        figures(game, ChooserByMemory()),
-        figures(game, ChooserByMemory(illegal_mass=0.2)),
+        exact_figures_in_base_game(game, ChooserByMemory()),
+        exact_figures_in_base_game(game, ChooserByMemory(illegal_mass=0.2)),
     )
     assert with_illegal_mass.figures["illegal_mass/choose"] == pytest.approx(0.2) and without_illegal_mass.figures[
         "illegal_mass/choose"
@@ -308,7 +326,7 @@ def test_earlier_decisions_must_exist_and_be_few_enough(monkeypatch):
         ChooserScorer(game, UniformScorer()).action_logprobs(later_queries)
     monkeypatch.setattr(exact_figures, "MAX_CONVERSATIONS", 3)
     with pytest.raises(GameError, match="choose: no exact figures, because 4 lists of candidates lead to one"):
-        figures(game, UniformScorer())
+        exact_figures_in_base_game(game, UniformScorer())
 
 
 def test_runs_and_evaluations_measure_the_base_game():

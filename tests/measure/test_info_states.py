@@ -164,17 +164,20 @@ def test_queries_equal_the_conversations_of_rollouts(label):
         else make_game(label, options={"liars_dice": {"dice": 1, "sides": 4}}.get(label, {}))
     )
     states = enumerate_info_states(game)
-    query_by_key = {(q.seat, q.key): (q.key, q.observations, q.actions, q.legal_actions) for q in states.queries}
+    query_by_key = {
+        (query.seat, query.key): (query.key, query.observations, query.actions, query.legal_actions)
+        for query in states.queries
+    }
 
     @settings(max_examples=20, deadline=None)
     @given(st.integers(0, 2**32))
-    def check(seed):
+    def check_conversations(seed):
         for episode in play(make_specs(game, 20, seed, "walker"), {"walker": _RandomWalker()}):
             for seat in range(game.num_seats):
                 for conversation in conversations_of(episode, seat):
                     assert query_by_key[seat, conversation[0]] == conversation
 
-    check()
+    check_conversations()
 
 
 QUERY = Query(
@@ -224,7 +227,7 @@ def test_values_that_cannot_be_log_probabilities_are_refused(logprobs):
         renormalise(np.array(logprobs))
 
 
-def table_of(name, seed=0):
+def game_and_random_table(name, seed=0):
     game = make_game(name)
     return game, random_table(enumerate_info_states(game), Stream.from_seed(seed))
 
@@ -237,7 +240,7 @@ def softmax_table(states, logits):
 # in this order: zero-sum with 2 actions, cooperative with 3 actions, general-sum, variable length, one seat
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "repeated_dilemma", "signalling", "needle_chain"])
 def test_the_exact_gradient_equals_finite_differences(name):
-    _, policy = table_of(name)
+    _, policy = game_and_random_table(name)
     logits, step = np.log(policy.flat), 1e-5
     differences = []
     for index, seat in enumerate(policy.seats):
@@ -254,16 +257,16 @@ def test_the_exact_gradient_equals_finite_differences(name):
 
 
 def test_a_random_table_is_determined_by_its_seed_and_not_uniform():
-    _, policy = table_of("leduc_poker")
+    _, policy = game_and_random_table("leduc_poker")
     assert [row.sum() for row in policy.rows] == pytest.approx([1.0] * len(policy.states))
-    assert np.array_equal(policy.flat, table_of("leduc_poker")[1].flat)
-    assert not np.array_equal(policy.flat, table_of("leduc_poker", seed=1)[1].flat)
+    assert np.array_equal(policy.flat, game_and_random_table("leduc_poker")[1].flat)
+    assert not np.array_equal(policy.flat, game_and_random_table("leduc_poker", seed=1)[1].flat)
     assert policy.flat.min() > 1e-3
     assert np.mean([row.max() - row.min() for row in policy.rows]) > 0.3
 
 
 def test_the_agent_plays_the_probabilities_of_the_table():
-    game, policy = table_of("kuhn_poker")
+    game, policy = game_and_random_table("kuhn_poker")
     episodes = play_table(game, policy, batches=60, batch_size=64, group_size=8, stream=Stream.from_seed(3))
     action_counts = Counter((turn.seat, turn.state_key, turn.action) for episode in episodes for turn in episode.turns)
     for query, row in zip(policy.states.queries, policy.rows, strict=True):
@@ -273,12 +276,15 @@ def test_the_agent_plays_the_probabilities_of_the_table():
 
 
 def test_members_of_a_group_share_their_deal_and_act_independently():
-    game, policy = table_of("kuhn_poker")
+    game, policy = game_and_random_table("kuhn_poker")
     episodes = play_table(game, policy, batches=4, batch_size=64, group_size=8, stream=Stream.from_seed(3))
     groups = [episodes[begin : begin + 8] for begin in range(0, len(episodes), 8)]
-    assert all(len({(e.seed, e.group_id, e.turns[0].state_key) for e in group}) == 1 for group in groups)
+    assert all(
+        len({(episode.seed, episode.group_id, episode.turns[0].state_key) for episode in group}) == 1
+        for group in groups
+    )
     assert len({group[0].seed for group in groups}) == len(groups)
-    assert any(len({e.returns for e in group}) > 1 for group in groups)
+    assert any(len({episode.returns for episode in group}) > 1 for group in groups)
 
 
 KUHN = make_game("kuhn_poker")
@@ -296,28 +302,31 @@ def uniform_policy(states):
 
 def values_by_recursion(game, states, policy):
     """Return Q and V by a recursion over OpenSpiel's states; each information state sums over its histories."""
-    number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
+    index_by_key = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
     sums = [np.zeros((len(row), 2)) for row in policy]
 
     def walk(state, reach):  # reach: probability of the moves of chance and all other seats
         if state.is_terminal():
             return np.array(state.returns())
         if state.is_chance_node():
-            return sum(p * walk(state.child(a), reach * p) for a, p in state.chance_outcomes())
+            return sum(
+                probability * walk(state.child(action), reach * probability)
+                for action, probability in state.chance_outcomes()
+            )
         seat = state.current_player()
-        index = number[seat, game.state_of(state).observe(seat).key]
-        total = np.zeros(game.num_seats)
+        index = index_by_key[seat, game.state_of(state).observe(seat).key]
+        values = np.zeros(game.num_seats)
         for choice, action in enumerate(states.legal_ids[index]):
             probability = policy[index][choice]
             factor = np.full(game.num_seats, probability)
             factor[seat] = 1.0
             child_values = walk(state.child(action), reach * factor)
             sums[index][choice] += reach[seat] * np.array([child_values[seat], 1.0])
-            total = total + probability * child_values
-        return total
+            values = values + probability * child_values
+        return values
 
     returns = walk(game.spiel.new_initial_state(), np.ones(game.num_seats))
-    return [total[:, 0] / total[:, 1] for total in sums], returns
+    return [sums_of_state[:, 0] / sums_of_state[:, 1] for sums_of_state in sums], returns
 
 
 @settings(max_examples=10, deadline=None)
@@ -328,11 +337,13 @@ def test_values_equal_a_plain_recursion(name, seed):
     states = enumerate_info_states(game)
     policy = random_policy(states, seed)
     values = exact_values(states, policy)
-    action, returns = values_by_recursion(game, states, policy)
-    for values_of_row, expected_values in zip(values.action, action, strict=True):
+    action_values, returns = values_by_recursion(game, states, policy)
+    for values_of_row, expected_values in zip(values.action, action_values, strict=True):
         assert values_of_row == pytest.approx(expected_values)
     assert values.returns == pytest.approx(returns)
-    assert values.state == pytest.approx([p @ q for p, q in zip(policy, action, strict=True)])
+    assert values.state == pytest.approx(
+        [probabilities @ values_of_row for probabilities, values_of_row in zip(policy, action_values, strict=True)]
+    )
     assert values.reach == pytest.approx(info_state_reach(states, history_reach(states, policy)))
 
 

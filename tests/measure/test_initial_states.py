@@ -26,13 +26,14 @@ SMALL = {
 }
 
 
-def run(*games, **changes):
+def config_and_games(*games, **changes):
+    """Return the configuration of a run with these environments, and the environments."""
     config = resolve({"environments": [{"name": game} if isinstance(game, str) else game for game in games], **changes})
     return config, [configured_game(section) for section in config.environments]
 
 
-def initial_states_of(*games, **changes):
-    return SeenInitialStates(*run(*games, **changes))
+def seen_initial_states(*games, **changes):
+    return SeenInitialStates(*config_and_games(*games, **changes))
 
 
 def sampled_starts(column, count=60, seed=0):
@@ -45,8 +46,8 @@ def sampled_starts(column, count=60, seed=0):
 @given(bank=st.integers(0, 2**31 - 1), seed=st.integers(0, 99))
 def test_no_unseen_initial_state_occurs_in_training(name, bank, seed):
     options, labels = SMALL[name]
-    training, (game,) = run({"name": name, "options": {**options, "bank": bank}})
-    columns = measured_starts(game, SeenInitialStates(training, [game]))
+    config, (game,) = config_and_games({"name": name, "options": {**options, "bank": bank}})
+    columns = measured_starts(game, SeenInitialStates(config, [game]))
     assert tuple(column.label for column in columns) == labels
     training_states = {
         game.start_of(game.reset(Stream.from_seed(seed).child("own").child(index))) for index in range(300)
@@ -82,7 +83,7 @@ def test_initial_states_are_compared_by_content_not_by_number():
     ids=lambda section: section["name"],
 )
 def test_without_unseen_initial_states_all_are_measured(section):
-    config, (game,) = run(section)
+    config, (game,) = config_and_games(section)
     assert [(column.label, column.game) for column in measured_starts(game, SeenInitialStates(config, [game]))] == [
         ("all", game)
     ]
@@ -93,13 +94,13 @@ def test_a_bank_without_training_is_unseen_except_for_shared_puzzles():
         "name": "sudoku",
         "options": {"blanks": 1, "puzzles": 4000, "wrong": "continues"},
     }  # 4,000 of the 4,608 puzzles with one blank
-    training = initial_states_of(section)
+    training = seen_initial_states(section)
     other_bank = make_game("sudoku", options={**section["options"], "puzzles": 50, "bank": 1})
-    shared = training.states_of(other_bank) & other_bank.starts()
-    assert shared
-    unseen, seen_column = measured_starts(other_bank, training)
-    assert (unseen.label, seen_column.label) == ("unseen", "seen")
-    assert not set(sampled_starts(unseen)) & training.states_of(other_bank)
+    shared_puzzles = training.states_of(other_bank) & other_bank.starts()
+    assert shared_puzzles
+    unseen_column, seen_column = measured_starts(other_bank, training)
+    assert (unseen_column.label, seen_column.label) == ("unseen", "seen")
+    assert not set(sampled_starts(unseen_column)) & training.states_of(other_bank)
     assert seen_column.game.starts() == training.states_of(other_bank)  # the seen column has the shared puzzles only
     assert [column.label for column in measured_starts(make_game("zebra"), training)] == ["unseen"]
     assert [column.label for column in measured_starts(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
@@ -108,8 +109,8 @@ def test_a_bank_without_training_is_unseen_except_for_shared_puzzles():
 def test_a_game_of_weight_0_is_seen_only_if_used_in_warm_up():
     section = {"name": "sudoku", "label": "held", "options": {"blanks": 3, "puzzles": 8}, "weight": 0}
     without_warm_up, with_warm_up = (
-        run({"name": "kuhn_poker"}, section, warmup={"updates": 0}),
-        run({"name": "kuhn_poker"}, section, warmup={"updates": 1}),
+        config_and_games({"name": "kuhn_poker"}, section, warmup={"updates": 0}),
+        config_and_games({"name": "kuhn_poker"}, section, warmup={"updates": 1}),
     )
     assert [column.label for column in measured_starts(without_warm_up[1][1], SeenInitialStates(*without_warm_up))] == [
         "unseen"
@@ -132,7 +133,7 @@ def test_fixed_deals_and_warm_up_deals_are_not_unseen(updates):
     )
     engine = LocalEngine(config)
     game, training = engine.environments[0][0], SeenInitialStates(config, [engine.environments[0][0]])
-    unseen, seen_column = measured_starts(game, training)
+    unseen_column, seen_column = measured_starts(game, training)
     request = {
         "rollout": config.rollout,
         "matchmaker": Methods.of(config).matchmaker,
@@ -145,11 +146,11 @@ def test_fixed_deals_and_warm_up_deals_are_not_unseen(updates):
     assert set(sampled_starts(seen_column)) == training_starts
     assert training_starts <= training.states_of(game)
     assert (training_starts < training.states_of(game)) == (updates > 0)
-    assert not set(sampled_starts(unseen)) & training.states_of(game)
+    assert not set(sampled_starts(unseen_column)) & training.states_of(game)
 
 
 def test_without_held_out_states_deals_do_not_change():
-    config, (game,) = run("kuhn_poker")
+    config, (game,) = config_and_games("kuhn_poker")
     (column,) = measured_starts(game, SeenInitialStates(config, [game]))
     stream = Stream.from_seed(5)
     assert column.deal(stream, 0).uniform(0) == stream.child("deal").uniform(0)
@@ -176,7 +177,9 @@ class MemorisingPlayer(TextAgent):
 
 
 def test_memorised_puzzles_do_not_count_as_unseen_success():
-    config, (game,) = run({"name": "sudoku", "options": {"blanks": 2, "puzzles": 12, "wrong": "continues"}})
+    config, (game,) = config_and_games(
+        {"name": "sudoku", "options": {"blanks": 2, "puzzles": 12, "wrong": "continues"}}
+    )
     agent, stream = MemorisingPlayer(game.starts()), Stream.from_seed(1)
     success = {
         starts.label: play_matches(game, agent, agent, games_per_seat=30, stream=stream, starts=starts)

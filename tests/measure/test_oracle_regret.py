@@ -46,7 +46,10 @@ class AbstainingOracle:
 
     def judge(self, states, streams=None):
         self.seats += [state.seat for state in states]
-        return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
+        return [
+            verdict if verdict is not None and len(verdict.actions) > 1 else None
+            for verdict in self.oracle.judge(states, streams)
+        ]
 
 
 def test_regret_of_a_game_by_hand():
@@ -96,27 +99,31 @@ def test_a_perfect_player_has_no_regret_and_its_share_has_an_interval():
 
 
 @lru_cache
-def value(piles):
+def value_of(piles):
     """Return the value under best play for the seat that acts; the player who takes the last stone wins."""
-    return max((-value(next_piles) for next_piles in moves(piles)), default=-1)
+    return max((-value_of(next_piles) for next_piles in piles_after_moves(piles)), default=-1)
 
 
-def moves(piles):
+def piles_after_moves(piles):
     return [(*piles[:i], remaining, *piles[i + 1 :]) for i, size in enumerate(piles) for remaining in range(size)]
 
 
 @lru_cache
 def figures_of_uniform_play(piles, is_own_turn):
     """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
-    options = moves(piles)
+    options = piles_after_moves(piles)
     own_figures = [
-        (value(piles) + value(next_piles), value(next_piles) == -value(piles), 1) if is_own_turn else (0, 0, 0)
+        (value_of(piles) + value_of(next_piles), value_of(next_piles) == -value_of(piles), 1)
+        if is_own_turn
+        else (0, 0, 0)
         for next_piles in options
     ]
     later_figures = [figures_of_uniform_play(next_piles, not is_own_turn) for next_piles in options]
     return tuple(
-        sum(a[k] + b[k] for a, b in zip(own_figures, later_figures, strict=True)) / len(options) if options else 0.0
-        for k in range(3)
+        sum(now[column] + later[column] for now, later in zip(own_figures, later_figures, strict=True)) / len(options)
+        if options
+        else 0.0
+        for column in range(3)
     )
 
 

@@ -260,7 +260,7 @@ def test_files_of_version_0_are_read(caplog):
     """tests/data/run_v0 was written by commit 54ba71c, before files had a version."""
     records = list(EpisodeStore(DATA / "run_v0" / "episodes").episodes())
     assert not caplog.text
-    assert [(step, len(episode_.turns), episode_.game, episode_.environment) for step, episode_ in records] == [
+    assert [(step, len(episode.turns), episode.game, episode.environment) for step, episode in records] == [
         (step, num_turns, "kuhn_poker", None)
         for step, num_turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
     ]
@@ -279,7 +279,7 @@ def test_files_of_version_0_are_read(caplog):
 
 def test_files_of_version_1_are_read(caplog):
     """tests/data/episodes_v1 was written by commit 4624d02, when players were stored as names."""
-    records = [e for _, e in EpisodeStore(DATA / "episodes_v1").episodes()]
+    records = [episode for _, episode in EpisodeStore(DATA / "episodes_v1").episodes()]
     assert not caplog.text and len(records) == 8
     assert {player for episode in records for player in episode.players} == {
         LEARNER,
@@ -288,7 +288,7 @@ def test_files_of_version_1_are_read(caplog):
         snapshot(2),
     }
     assert all(tuple(map(str, episode.players)) == episode.agents for episode in records)
-    assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in records]))] == records
+    assert [episode for _, episode in from_bytes(to_bytes([(3, episode) for episode in records]))] == records
 
 
 def test_files_of_version_2_are_read(caplog):
@@ -300,7 +300,7 @@ def test_files_of_version_2_are_read(caplog):
     assert any(turn.moment == next_turn.moment for turn, next_turn in pairwise(turns)) and any(
         turn.verdict for turn in turns
     )
-    assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in records]))] == records
+    assert [episode for _, episode in from_bytes(to_bytes([(2, episode) for episode in records]))] == records
     credit = CreditStore(DATA / "credit_v1").read()
     assert credit.num_rows == len(turns) and set(credit["candidate"].to_pylist()) == {0}
 

@@ -166,19 +166,20 @@ def test_malformed_replies_spend_a_call_and_then_are_illegal(reply, style):
     st.integers(1, 3),
     st.integers(1, 3),
 )
-def test_facts_lead_to_the_one_answer(bank, number, things, largest, hops, terms):
-    start = make_library(bank, number, things, largest, hops, min(terms, things))
+def test_facts_lead_to_the_one_answer(bank, index, num_things, largest, hops, terms):
+    library_world = make_library(bank, index, num_things, largest, hops, min(terms, num_things))
     facts = {}
-    for document in start.documents("brief"):
-        subject, _, thing = document.split()
-        assert facts.setdefault(subject, thing) == thing
+    for document in library_world.documents("brief"):
+        subject, _, value = document.split()
+        assert facts.setdefault(subject, value) == value
     answer = 0
-    for name in start.names():
+    for name in library_world.names():
+        value = name
         for _ in range(hops):
-            name = facts[name]
-        answer += int(name)
-    assert answer == start.answer and len(set(start.names())) == min(terms, things)
-    assert all(1 <= weight <= largest for weight in start.weights)
+            value = facts[value]
+        answer += int(value)
+    assert answer == library_world.answer and len(set(library_world.names())) == min(terms, num_things)
+    assert all(1 <= weight <= largest for weight in library_world.weights)
 
 
 def test_a_pickled_copy_is_independent():

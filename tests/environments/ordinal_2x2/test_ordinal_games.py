@@ -35,7 +35,7 @@ def freeze(cells):
     return frozenset(cells.items())
 
 
-def equilibria(cells):
+def find_equilibria(cells):
     return [
         cell
         for cell in CELLS
@@ -51,13 +51,15 @@ def test_counts_families_and_properties_of_games():
     classes = [frozenset(map(freeze, reordered_tables(rank_table(game)))) for game in all_games()]
     assert len(all_games()) == len(set(classes)) == 144
     assert all(len(tables_alike) == 4 for tables_alike in classes)
-    all_classes = {
+    expected_classes = {
         frozenset(map(freeze, reordered_tables(rank_table(pair)))) for pair in itertools.product(PATTERNS, repeat=2)
     }
-    assert all_classes == set(classes) and 24 * 24 // 4 == 144
+    assert expected_classes == set(classes) and 24 * 24 // 4 == 144
     assert len({frozenset((game, normalise(exchange_seats(game)))) for game in all_games()}) == 78
-    symmetric = [number for number, game in enumerate(all_games(), start=1) if normalise(exchange_seats(game)) == game]
-    assert symmetric == list(range(1, 145, 13))
+    symmetric_numbers = [
+        number for number, game in enumerate(all_games(), start=1) if normalise(exchange_seats(game)) == game
+    ]
+    assert symmetric_numbers == list(range(1, 145, 13))
     for number, game in enumerate(all_games(), start=1):
         row, column = divmod(number - 1, 12)
         assert number_of(exchange_seats(game)) == 12 * column + row + 1
@@ -77,18 +79,29 @@ def test_counts_families_and_properties_of_games():
     assert set(counts) == set(FAMILIES)
     for game in all_games():
         cells = rank_table(game)
-        stable, is_win_win = equilibria(cells), (4, 4) in cells.values()
-        group = family(game)
-        assert (group == "win_win") == is_win_win
-        assert is_win_win or ((group == "cyclic") == (not stable) and (group == "coordination") == (len(stable) == 2))
-        if group in ("dilemma", "one_dominant", "both_dominant"):
-            (cell,) = stable
-            better = [value for value in cells.values() if value[0] > cells[cell][0] and value[1] > cells[cell][1]]
-            assert (group == "dilemma") == bool(better)
-            rows = len({cell[0] for cell in CELLS if cells[cell][0] > cells[1 - cell[0], cell[1]][0]}) == 1
-            columns = len({cell[1] for cell in CELLS if cells[cell][1] > cells[cell[0], 1 - cell[1]][1]}) == 1
-            assert group == "dilemma" or (group == "both_dominant") == (rows and columns)
-        assert group == family(normalise(exchange_seats(game)))
+        equilibrium_cells, is_win_win = find_equilibria(cells), (4, 4) in cells.values()
+        family_name = family(game)
+        assert (family_name == "win_win") == is_win_win
+        assert is_win_win or (
+            (family_name == "cyclic") == (not equilibrium_cells)
+            and (family_name == "coordination") == (len(equilibrium_cells) == 2)
+        )
+        if family_name in ("dilemma", "one_dominant", "both_dominant"):
+            (cell,) = equilibrium_cells
+            better_for_both = [
+                value for value in cells.values() if value[0] > cells[cell][0] and value[1] > cells[cell][1]
+            ]
+            assert (family_name == "dilemma") == bool(better_for_both)
+            row_seat_has_dominant = (
+                len({cell[0] for cell in CELLS if cells[cell][0] > cells[1 - cell[0], cell[1]][0]}) == 1
+            )
+            column_seat_has_dominant = (
+                len({cell[1] for cell in CELLS if cells[cell][1] > cells[cell[0], 1 - cell[1]][1]}) == 1
+            )
+            assert family_name == "dilemma" or (family_name == "both_dominant") == (
+                row_seat_has_dominant and column_seat_has_dominant
+            )
+        assert family_name == family(normalise(exchange_seats(game)))
     dilemma = symmetric_game("prisoners_dilemma")
     assert [ordinal.is_equilibrium(dilemma, cell) for cell in CELLS] == [False, False, False, True]
     assert [ordinal.is_joint_maximum(dilemma, cell) for cell in CELLS] == [True, False, False, False]
@@ -100,18 +113,18 @@ def test_counts_families_and_properties_of_games():
 @pytest.mark.parametrize("swaps", CELLS)
 def test_the_order_of_choices_does_not_change_the_number(swaps):
     for number, game in enumerate(all_games(), start=1):
-        other = swap_choices(game, swaps)
-        assert number_of(other) == number and freeze(rank_table(other)) in map(
+        swapped_game = swap_choices(game, swaps)
+        assert number_of(swapped_game) == number and freeze(rank_table(swapped_game)) in map(
             freeze, reordered_tables(rank_table(game))
         )
-        assert rank_table(other) == {
+        assert rank_table(swapped_game) == {
             (row ^ swaps[0], column ^ swaps[1]): value for (row, column), value in rank_table(game).items()
         }
     assert all(pattern.index(4) % 2 for game in all_games() for pattern in game)
 
 
 @pytest.mark.parametrize(
-    ("name", "cells", "stable"),
+    ("name", "cells", "equilibrium_cells"),
     [
         ("prisoners_dilemma", {(0, 0): (3, 3), (0, 1): (1, 4), (1, 0): (4, 1), (1, 1): (2, 2)}, [(1, 1)]),
         ("chicken", {(0, 0): (3, 3), (0, 1): (2, 4), (1, 0): (4, 2), (1, 1): (1, 1)}, [(0, 1), (1, 0)]),
@@ -121,13 +134,13 @@ def test_the_order_of_choices_does_not_change_the_number(swaps):
         ("deadlock", {(0, 0): (2, 2), (0, 1): (1, 4), (1, 0): (4, 1), (1, 1): (3, 3)}, [(1, 1)]),
     ],
 )
-def test_named_games_by_hand(name, cells, stable):
-    assert rank_table(symmetric_game(name)) == cells and equilibria(cells) == stable
+def test_named_games_by_hand(name, cells, equilibrium_cells):
+    assert rank_table(symmetric_game(name)) == cells and find_equilibria(cells) == equilibrium_cells
     (number,) = ordinal.select_games(name)
     assert number == number_of(symmetric_game(name)) and freeze(rank_table(all_games()[number - 1])) in map(
         freeze, reordered_tables(cells)
     )
-    assert len({number_of(symmetric_game(other)) for other in NAMED}) == len(NAMED) == 6
+    assert len({number_of(symmetric_game(name_of_game)) for name_of_game in NAMED}) == len(NAMED) == 6
 
 
 @pytest.mark.parametrize("which", ["none", "0", "145", "", "1 1", "1 x"])

@@ -30,12 +30,13 @@ def clue_holds(kind, a, b):
     }[kind]
 
 
-def is_true_of(house_of, clue):
+def clue_is_true(house_of, clue):
     kind, a, b = clue
     return clue_holds(kind, house_of[a], b if kind in PLACES else house_of[b])
 
 
 def arrangements(houses, attributes):
+    """Yield every arrangement as a tuple: item -> house."""
     for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):
         yield tuple(house for row in rows for house in row)
 
@@ -53,7 +54,7 @@ def enumerate_boards(houses, attributes, clues, cells=None):
     boards = (
         fill_board(houses, attributes, house_of)
         for house_of in arrangements(houses, attributes)
-        if all(is_true_of(house_of, clue) for clue in clues)
+        if all(clue_is_true(house_of, clue) for clue in clues)
     )
     return {
         candidate
@@ -89,26 +90,34 @@ def test_solutions_match_enumeration(puzzle):
     assert len(solutions(houses, attributes, clues, cells)) == min(2, len(expected))
 
 
-def clauses(houses, attributes, clues, cells):
+def make_clauses(houses, attributes, clues, cells):
     """Return the puzzle as clauses over literals (item, house, sign)."""
     items, houses_range = range(houses * attributes), range(houses)
     all_clauses = [[(item, house, True) for house in houses_range] for item in items]
     for item in items:
         all_clauses += [[(item, a, False), (item, b, False)] for a, b in itertools.combinations(houses_range, 2)]
-    for first, house in itertools.product(range(0, len(items), houses), houses_range):
-        row = range(first, first + houses)
-        all_clauses.append([(item, house, True) for item in row])
-        all_clauses += [[(a, house, False), (b, house, False)] for a, b in itertools.combinations(row, 2)]
+    for first_item, house in itertools.product(range(0, len(items), houses), houses_range):
+        items_of_attribute = range(first_item, first_item + houses)
+        all_clauses.append([(item, house, True) for item in items_of_attribute])
+        all_clauses += [
+            [(a, house, False), (b, house, False)] for a, b in itertools.combinations(items_of_attribute, 2)
+        ]
     for kind, a, b in clues:
         if kind in PLACES:
             all_clauses.append([(a, b, kind == "is")])
             continue
         for house in houses_range:
             all_clauses.append(
-                [(a, house, False), *((b, other, True) for other in houses_range if clue_holds(kind, house, other))]
+                [
+                    (a, house, False),
+                    *((b, other_house, True) for other_house in houses_range if clue_holds(kind, house, other_house)),
+                ]
             )
             all_clauses.append(
-                [(b, house, False), *((a, other, True) for other in houses_range if clue_holds(kind, other, house))]
+                [
+                    (b, house, False),
+                    *((a, other_house, True) for other_house in houses_range if clue_holds(kind, other_house, house)),
+                ]
             )
             if kind == "without":
                 all_clauses.append([(a, house, False), (b, house, False)])
@@ -140,7 +149,7 @@ def propagate_units(all_clauses):
 def test_narrowing_matches_unit_propagation(puzzle):
     houses, attributes, clues, cells = puzzle
     literal_signs, choices = (
-        propagate_units(clauses(houses, attributes, clues, cells)),
+        propagate_units(make_clauses(houses, attributes, clues, cells)),
         possible_houses(houses, attributes, clues, cells),
     )
     if literal_signs is None:
@@ -169,7 +178,7 @@ def test_true_clues_are_all_informative_true_clues(houses, attributes, kind):
     expected = {
         (kind, item, other)
         for item, other in itertools.product(items, second_items)
-        if is_true_of(house_of, (kind, item, other))
+        if clue_is_true(house_of, (kind, item, other))
     }
     if kind not in PLACES:
         expected = {clue for clue in expected if clue[1] != clue[2]}

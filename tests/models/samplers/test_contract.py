@@ -47,20 +47,24 @@ class ShuffledSampler:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_samplers_keep_the_contract(make_sampler, threads):
     torch.set_num_threads(threads)
-    number = 16 if threads == 1 else 3  # two threads are slow on a busy machine
+    num_conversations = 16 if threads == 1 else 3  # two threads are slow on a busy machine
     check_sampler(
-        make_sampler, vocabulary=VOCABULARY, stop_ids=STOP, weights=make_sampler().model.tensors(), conversations=number
+        make_sampler,
+        vocabulary=VOCABULARY,
+        stop_ids=STOP,
+        weights=make_sampler().model.tensors(),
+        conversations=num_conversations,
     )
 
 
-def broken_sampler(**methods):
+def maker_of_broken_sampler(**methods):
     return lambda: type("Broken", (ShuffledSampler,), methods)()
 
 
 def replies_with(**methods):
     return lambda self, requests, params, stop_ids: (
-        [(place, result._replace(**{name: change(result) for name, change in methods.items()}))]
-        for place, result in enumerate(self.inner.sample(requests, params, stop_ids))
+        [(index, result._replace(**{name: change(result) for name, change in methods.items()}))]
+        for index, result in enumerate(self.inner.sample(requests, params, stop_ids))
     )
 
 
@@ -100,7 +104,7 @@ def with_stream_of_index(self, requests, params, stop_ids):
     ],
 )
 def test_a_sampler_that_breaks_the_contract_fails_the_check(methods, message):
-    make_sampler = broken_sampler(**methods)
+    make_sampler = maker_of_broken_sampler(**methods)
     with pytest.raises((AssertionError, ModelError), match=message):
         check_sampler(make_sampler, vocabulary=VOCABULARY, stop_ids=STOP, weights=make_sampler().model.tensors())
 

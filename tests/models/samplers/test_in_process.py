@@ -25,7 +25,7 @@ def requests(contexts, seed=0, cached_lengths=None):
     return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, num_cached_ids=k) for i, (ids, k) in pairs]
 
 
-def replay(ids, reply, params, supports=()):
+def reply_logprobs(ids, reply, params, supports=()):
     all_ids = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = (
@@ -53,7 +53,7 @@ PARAMS = st.builds(
 def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, params, seed):
     sampler = in_process(MODEL)
     for context, result in zip(contexts, sampler.sample(requests(contexts, seed), params, STOP), strict=True):
-        assert result.logprobs == pytest.approx(replay(context, result.ids, params, result.support), abs=1e-5)
+        assert result.logprobs == pytest.approx(reply_logprobs(context, result.ids, params, result.support), abs=1e-5)
         assert result.truncated == (STOP[0] not in result.ids)
         assert len(result.support) == (len(result.ids) if params.top_p < 1 or params.top_k else 0)
         assert all(token in support for token, support in zip(result.ids, result.support, strict=False))
@@ -65,25 +65,31 @@ def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, 
 def test_a_reply_does_not_depend_on_the_batch(contexts, seed):
     params, batch = SamplingParams(max_new_tokens=4), requests(contexts, seed)
     batch_replies = in_process(MODEL).sample(batch, params, STOP)
-    backwards = in_process(MODEL).sample(batch[::-1], params, STOP)[::-1]
+    reversed_batch_replies = in_process(MODEL).sample(batch[::-1], params, STOP)[::-1]
     separate_replies = [in_process(MODEL).sample([request], params, STOP)[0] for request in batch]
-    assert [r.ids for r in batch_replies] == [r.ids for r in backwards] == [r.ids for r in separate_replies]
+    assert (
+        [reply.ids for reply in batch_replies]
+        == [reply.ids for reply in reversed_batch_replies]
+        == [reply.ids for reply in separate_replies]
+    )
 
 
 def test_a_cached_prefix_is_computed_once_and_changes_no_reply():
     params, sampler = SamplingParams(max_new_tokens=3), in_process(MODEL)
     contexts = [[1, 5, 6, 7, i] for i in range(6)]
     replies = sampler.sample(requests(contexts), params, STOP)
-    cached_lengths = [5 + len(r.ids) - 1 for r in replies]
-    longer_contexts = [[*c, *r.ids, 9, 3] for c, r in zip(contexts, replies, strict=True)]
+    cached_lengths = [5 + len(reply.ids) - 1 for reply in replies]
+    longer_contexts = [[*context, *reply.ids, 9, 3] for context, reply in zip(contexts, replies, strict=True)]
     tokens_before = sampler.tokens_computed
     cached_replies = sampler.sample(
         requests(longer_contexts, 1, cached_lengths), SamplingParams(max_new_tokens=1), STOP
     )
     assert sampler.tokens_computed - tokens_before == 6 * 3  # the last sampled token and the two new ones
     uncached_replies = in_process(MODEL).sample(requests(longer_contexts, 1), SamplingParams(max_new_tokens=1), STOP)
-    assert [r.ids for r in cached_replies] == [r.ids for r in uncached_replies]
-    assert [r.logprobs for r in cached_replies] == [pytest.approx(r.logprobs, abs=1e-5) for r in uncached_replies]
+    assert [reply.ids for reply in cached_replies] == [reply.ids for reply in uncached_replies]
+    assert [reply.logprobs for reply in cached_replies] == [
+        pytest.approx(reply.logprobs, abs=1e-5) for reply in uncached_replies
+    ]
 
 
 def test_equal_contexts_are_computed_once():
@@ -116,7 +122,7 @@ def test_new_weights_empty_the_cache():
 def test_token_frequencies_agree_with_the_probabilities():
     context = [1, 5, 6]
     results = in_process(MODEL).sample(requests([context] * 4000, 7), SamplingParams(max_new_tokens=1), ())
-    counts = np.bincount([r.ids[0] for r in results], minlength=len(TOKENIZER))
+    counts = np.bincount([reply.ids[0] for reply in results], minlength=len(TOKENIZER))
     with torch.no_grad():
         expected = (
             hugging_face(MODEL.network)(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
@@ -131,9 +137,9 @@ def test_scores_equal_brute_force(contexts):
     replies = [[(5, 2), (6, 2), (7, 8, 2)], [(9, 2)]]
     groups = [replies[i % 2] for i in range(len(contexts))]
     for context, group, scores in zip(
-        contexts, groups, in_process(MODEL).score([tuple(c) for c in contexts], groups, params), strict=True
+        contexts, groups, in_process(MODEL).score([tuple(context) for context in contexts], groups, params), strict=True
     ):
-        assert scores == pytest.approx([replay(context, reply, params).sum() for reply in group], abs=1e-4)
+        assert scores == pytest.approx([reply_logprobs(context, reply, params).sum() for reply in group], abs=1e-4)
 
 
 def test_a_context_that_does_not_fit_is_refused():
@@ -163,7 +169,9 @@ def test_a_turn_caches_only_its_new_tokens():
     assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
     cached_replies = sampler.sample(requests([[*p, 4] for p in branches], 3, [29, 29]), params, ())
     uncached_replies = in_process(MODEL).sample(requests([[*p, 4] for p in branches], 3), params, ())
-    assert [r.logprobs for r in cached_replies] == [pytest.approx(r.logprobs, abs=1e-5) for r in uncached_replies]
+    assert [reply.logprobs for reply in cached_replies] == [
+        pytest.approx(reply.logprobs, abs=1e-5) for reply in uncached_replies
+    ]
 
 
 @settings(max_examples=25, deadline=None)
@@ -185,9 +193,11 @@ def test_the_cache_changes_no_conversation_of_several_turns(new_tokens, seed, bu
         batch = requests(conversations, seed + turn, cached_lengths)
         results = sampler.sample(batch, params, STOP)
         expected = in_process(MODEL).sample(requests(conversations, seed + turn), params, STOP)
-        assert [r.ids for r in results] == [r.ids for r in expected]
-        assert [r.logprobs for r in results] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
+        assert [reply.ids for reply in results] == [reply.ids for reply in expected]
+        assert [reply.logprobs for reply in results] == [pytest.approx(reply.logprobs, abs=1e-5) for reply in expected]
         cached_lengths = [
-            len(conversation) + len(r.ids) - 1 for conversation, r in zip(conversations, results, strict=True)
+            len(conversation) + len(reply.ids) - 1 for conversation, reply in zip(conversations, results, strict=True)
         ]
-        conversations = [[*conversation, *r.ids] for conversation, r in zip(conversations, results, strict=True)]
+        conversations = [
+            [*conversation, *reply.ids] for conversation, reply in zip(conversations, results, strict=True)
+        ]

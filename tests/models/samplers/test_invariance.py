@@ -56,20 +56,20 @@ def build_family(name):
     return LanguageModel(network.eval(), None)
 
 
-def first_prompts(number=22):
+def first_prompts(num_prompts=22):
     """Return the first prompts of conversations, of 1 to 140 tokens; some share a prefix and some are equal."""
     generator = np.random.default_rng(7)
     shared_prefix = generator.integers(3, VOCABULARY, 140).tolist()
     prefix_lengths = [1, 5, 12, 30, 57, 62, 63, 64, 65, 90, 126, 129, 140]
-    beginnings = [
+    prompts = [
         (
             1,
             *shared_prefix[: prefix_lengths[i % len(prefix_lengths)]],
             *generator.integers(3, VOCABULARY, i % 4).tolist(),
         )
-        for i in range(number - 2)
+        for i in range(num_prompts - 2)
     ]
-    return [*beginnings, beginnings[3], beginnings[8]]
+    return [*prompts, prompts[3], prompts[8]]
 
 
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.9)
@@ -108,7 +108,7 @@ def execution_variants(all_variants):
         yield {"order": generator.permutation(count).tolist(), "size": size}
     yield {"order": list(range(count))[::-1], "size": 5, "cache_bytes": 1}  # the cache keeps only the last batch
     yield {"order": generator.permutation(count).tolist(), "size": count, "cache_bytes": 0}
-    yield {"order": generator.permutation(count).tolist(), "size": 4, "drop": {(1, 8), (2, 0), (2, 12)}}
+    yield {"order": generator.permutation(count).tolist(), "size": 4, "drop_caches": {(1, 8), (2, 0), (2, 12)}}
 
 
 SOME_OR_ALL_VARIANTS = pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_scores_do_not_depend_on_the_batch(name):
             assert (scores_of_reply == expected_scores).all(), size
 
 
-def test_with_truncation_the_kept_token_sets_are_equal_too():
+def test_replies_with_top_p_and_top_k_do_not_depend_on_the_batch():
     model, params = build_family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
     requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(first_prompts())]
     joint_replies = in_process(model).sample(requests, params, STOP)
@@ -170,17 +170,18 @@ def test_with_truncation_the_kept_token_sets_are_equal_too():
 
 
 def test_more_threads_give_equal_replies_and_close_log_probs():
-    model, expected = build_family("tiny"), play_conversations(build_family("tiny"), order=list(range(22)), size=22)
+    model, order = build_family("tiny"), list(range(len(first_prompts())))
+    expected = play_conversations(build_family("tiny"), order=order, size=len(order))
     torch.set_num_threads(2)
     assert not in_process(model).invariant
     assert model.new_cache(1, 5).positions == 5, "without invariance the cache needs no padding"
-    for turns, expected_turns in zip(play_conversations(model, order=list(range(22)), size=3), expected, strict=True):
-        for (ids, logprobs), (expected_ids, expected_logprobs) in zip(turns, expected_turns, strict=True):
+    for replies, expected_replies in zip(play_conversations(model, order=order, size=3), expected, strict=True):
+        for (ids, logprobs), (expected_ids, expected_logprobs) in zip(replies, expected_replies, strict=True):
             assert ids == expected_ids
             assert logprobs == pytest.approx(expected_logprobs, abs=1e-5)
 
 
-def test_models_in_half_precision_or_without_lean_forward_are_not_invariant():
+def test_models_in_half_precision_or_without_our_forward_pass_are_not_invariant():
     small_shape = {**SHAPE, "hidden_size": 32}
     assert not in_process(LanguageModel(MistralForCausalLM(MistralConfig(**small_shape)).eval(), None)).invariant
     assert not in_process(
@@ -205,10 +206,14 @@ def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())],
 )
 def test_row_counts_with_different_summation_are_detected(min_rows, expected_sizes):
-    """Simulate a machine whose summation order differs for few rows or for some remainders of the row count."""
+    """Simulate a machine whose sums differ for some row counts.
+
+    If min_rows is a multiple of 16, these are all counts that are not multiples of min_rows; otherwise all smaller counts.
+    """
 
     def run(count):
-        return torch.full((count, 2), float(count % min_rows > 0 if min_rows % 16 == 0 else count < min_rows))
+        is_different = count % min_rows > 0 if min_rows % 16 == 0 else count < min_rows
+        return torch.full((count, 2), float(is_different))
 
     assert {rows for rows in ROW_CANDIDATES if is_batch_invariant(run, rows, run(MAX_ROWS))} == expected_sizes
 

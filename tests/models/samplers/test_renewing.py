@@ -37,13 +37,14 @@ def perturb(model):
     model.version += 1
 
 
-def perturb_between_tokens(sampler, *tokens):
-    """Change a sampler's weights before some tokens; return the model of each version."""
-    models, calls = {}, []
+def perturb_between_tokens(sampler, *token_numbers):
+    """Change a sampler's weights before the tokens with these numbers, from 1; return a dictionary: version -> model."""
+    models, num_calls = {}, 0
 
     def perturb_if_due():
-        calls.append(1)
-        if len(calls) in tokens:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls in token_numbers:
             models[sampler.version] = sampler.model.clone()
             perturb(sampler.model)
         models[sampler.version] = sampler.model.clone()
@@ -52,7 +53,7 @@ def perturb_between_tokens(sampler, *tokens):
     return models
 
 
-def replay(model, ids, reply, params, supports=()):
+def reply_logprobs(model, ids, reply, params, supports=()):
     """Return a reply's log-probabilities by the Hugging Face forward pass in float64, which has smaller rounding errors."""
     all_ids = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
@@ -66,34 +67,36 @@ def replay(model, ids, reply, params, supports=()):
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
 
 
-def check(models, context, result, params):
-    assert sum(run.length for run in result.spans) in (0, len(result.ids))
+def check_spans(models, context, result, params):
+    """Check that each span has the log-probabilities of the weights that sampled it, and not of other weights."""
+    assert sum(span.length for span in result.spans) in (0, len(result.ids))
     end = 0
     for length, version in result.spans:
-        span, end = slice(end, end + length), end + length
-        expected = replay(models[version], context, result.ids, params, result.support)
-        assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
+        tokens, end = slice(end, end + length), end + length
+        expected = reply_logprobs(models[version], context, result.ids, params, result.support)
+        assert np.array(result.logprobs)[tokens] == pytest.approx(expected[tokens], abs=TOLERANCE)
         if len(result.spans) > 1 and length > 1 and not result.support:
-            other_models = [
-                replay(models[other_run.version], context, result.ids, params)[span]
-                for other_run in result.spans
-                if other_run.version != version
+            logprobs_of_other_weights = [
+                reply_logprobs(models[other_span.version], context, result.ids, params)[tokens]
+                for other_span in result.spans
+                if other_span.version != version
             ]
-            assert all(np.abs(other_run - expected[span]).max() > 1e-3 for other_run in other_models)
+            assert all(np.abs(logprobs - expected[tokens]).max() > 1e-3 for logprobs in logprobs_of_other_weights)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 999), st.sampled_from([1.0, 0.8]), st.sampled_from([0, 3]), st.sets(st.integers(1, 6), max_size=3)
 )
-def test_each_span_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
+def test_each_span_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, token_numbers):
     sampler = in_process(BASE.clone())
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
-    models = perturb_between_tokens(sampler, *tokens)
+    models = perturb_between_tokens(sampler, *token_numbers)
     for context, result in zip(CONTEXTS, sampler.sample(requests(CONTEXTS, seed), params, STOP), strict=True):
-        assert [run.version for run in result.spans][:1] in ([], [0])
-        assert len(result.spans) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
-        check(models, context, result, params)
+        assert [span.version for span in result.spans][:1] in ([], [0])
+        num_changes = sum(number < len(result.ids) for number in token_numbers)
+        assert len(result.spans) == (1 + num_changes if num_changes else 0)
+        check_spans(models, context, result, params)
 
 
 def test_sampled_tokens_stay_and_without_a_change_replies_are_equal():
@@ -117,18 +120,18 @@ def test_cached_values_of_older_weights_are_not_used_later():
         requests(CONTEXTS, 1), PARAMS, STOP
     )  # fills the cache with values that become outdated
     models = perturb_between_tokens(sampler, 2)
-    first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
-    longer_requests = [
+    later_replies = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
+    longer_contexts = [
         (*context, *reply.ids, 7)
-        for replies in (first_replies, first)
+        for replies in (first_replies, later_replies)
         for context, reply in zip(CONTEXTS, replies, strict=True)
     ]
-    cached_lengths = [len(ids) - 2 for ids in longer_requests]
+    cached_lengths = [len(context) - 2 for context in longer_contexts]
     for context, result in zip(
-        longer_requests, sampler.sample(requests(longer_requests, 2, cached_lengths), PARAMS, STOP), strict=True
+        longer_contexts, sampler.sample(requests(longer_contexts, 2, cached_lengths), PARAMS, STOP), strict=True
     ):
         assert not result.spans
-        assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
+        assert result.logprobs == pytest.approx(reply_logprobs(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
 
 
 def test_in_a_batch_of_several_models_each_model_has_separate_spans():
@@ -140,12 +143,14 @@ def test_in_a_batch_of_several_models_each_model_has_separate_spans():
     models = perturb_between_tokens(samplers[1], 3)
     batches = [SampleBatch(sampler, requests(CONTEXTS, index), PARAMS, STOP) for index, sampler in enumerate(samplers)]
     replies = dict(pair for pairs in backend.submit(batches) for pair in pairs)
-    replies_of_a, replies_of_b = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
-    assert not any(sampler.spans for sampler in replies_of_a) and any(sampler.spans for sampler in replies_of_b)
-    for context, result in zip(CONTEXTS, replies_of_a, strict=True):
-        assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
-    for context, result in zip(CONTEXTS, replies_of_b, strict=True):
-        check(models, context, result, PARAMS)
+    first_replies, second_replies = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
+    assert not any(reply.spans for reply in first_replies) and any(reply.spans for reply in second_replies)
+    for context, result in zip(CONTEXTS, first_replies, strict=True):
+        assert result.logprobs == pytest.approx(
+            reply_logprobs(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE
+        )
+    for context, result in zip(CONTEXTS, second_replies, strict=True):
+        check_spans(models, context, result, PARAMS)
 
 
 def weights_line(segments):
@@ -174,7 +179,7 @@ def test_weight_spans_by_hand():
     assert weight_updates.spans(0, 3) == weight_updates.spans(1, 4) == ()
 
 
-def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
+def test_a_reply_of_several_spans_has_a_segment_per_span_and_is_restored():
     reply = Reply(
         "abc",
         (97, 98, 99, 2),

@@ -137,25 +137,27 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     assert figures["shared_turns"] > 0.05
     turns, num_copies = turn_table(episodes), defaultdict(int)
     branch_advantages, leaf_advantages = branch_grpo(turns).advantages, grpo(turns).advantages
-    weights, leaf_weights, num_tokens, ids_by_seat = defaultdict(float), defaultdict(float), 0, {}
+    branch_weights, leaf_weights, num_tokens, ids_by_seat = defaultdict(float), defaultdict(float), 0, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         context_ids = ids_by_seat.setdefault((episode.episode_id, turn.seat), [])
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
                     key = (episode.group_id, turn.seat, tuple(context_ids), token)
-                    weights[key] += branch_advantages[row]
+                    branch_weights[key] += branch_advantages[row]
                     leaf_weights[key] += leaf_advantages[row]
                     num_copies[key] += 1
                     num_tokens += 1
                 context_ids.append(token)
     assert max(num_copies.values()) >= 3
-    assert all(weights[key] == pytest.approx(leaf_weights[key], abs=1e-9) for key in weights)
+    assert all(branch_weights[key] == pytest.approx(leaf_weights[key], abs=1e-9) for key in branch_weights)
     loss = 0.0
-    for (_, _, context_ids, token), weight in weights.items():
-        row = torch.tensor([context_ids])
+    for (_, _, context_ids, token), weight in branch_weights.items():
+        inputs = torch.tensor([context_ids])
         logprobs = (
-            hugging_face(engine.model.network)(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
+            hugging_face(engine.model.network)(inputs, attention_mask=torch.ones_like(inputs))
+            .logits[0, -1]
+            .log_softmax(-1)
         )
         loss = loss - weight * logprobs[token]
     (loss / num_tokens).backward()

@@ -54,10 +54,10 @@ class FixedReplies:
     def __init__(self, *texts):
         self.texts = texts
 
-    def act(self, turns_of_positions):
+    def act(self, turns):
         from sparring.play.players.base import Reply
 
-        return [Reply(self.texts[number % len(self.texts)]) for number in range(len(turns_of_positions))]
+        return [Reply(self.texts[index % len(self.texts)]) for index in range(len(turns))]
 
 
 def judge_with_values(values):
@@ -172,7 +172,7 @@ def test_bots_propose_and_choose_in_the_environment_choose(name, diverse):
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_kuhn_bot_chooses_candidates_by_their_meaning(shuffle):
-    agent, numbers = bind("players", "kuhn_bot", {"style": "aggressive"})(), set()
+    agent, likely_replies = bind("players", "kuhn_bot", {"style": "aggressive"})(), set()
     for seed in range(20):
         state = new_choose_play({"name": "kuhn_poker"}, seed, shuffle=shuffle)
         legal, seat = state.legal(0), 0
@@ -181,8 +181,8 @@ def test_kuhn_bot_chooses_candidates_by_their_meaning(shuffle):
             "pass": 0.0,
             "bet": 1.0,
         }
-        numbers |= {reply for reply, share in chances.items() if share}
-    assert len(numbers) == (2 if shuffle else 1)
+        likely_replies |= {reply for reply, share in chances.items() if share}
+    assert len(likely_replies) == (2 if shuffle else 1)
 
 
 def test_fictitious_chooses_candidates_inside_a_trial():
@@ -197,9 +197,11 @@ def test_fictitious_chooses_candidates_inside_a_trial():
         },
     )
     state = trial.reset(ROOT)
-    for word in ("rock", "rock"):
-        number = {seat: state.legal(seat)[actions_meant(state, seat, state.legal(seat)).index(word)] for seat in (0, 1)}
-        state.step(number)
+    for _ in range(2):
+        replies = {
+            seat: state.legal(seat)[actions_meant(state, seat, state.legal(seat)).index("rock")] for seat in (0, 1)
+        }
+        state.step(replies)
     for seat in (0, 1):
         legal = state.legal(seat)
         assert actions_meant(state, seat, legal)[legal.index(agent.choose(state, seat, ROOT))] == "paper"

@@ -213,7 +213,7 @@ def test_a_step_updates_all_policies_and_names_their_metrics():
     assert outcome.metrics["leader/logprob_difference_max"] < 1e-4 > outcome.metrics["helper/logprob_difference_max"]
     assert (
         outcome.state.json("credit-helper") and outcome.state.json("credit") == {}
-    )  # rae stores running means, mars stores nothing
+    )  # the helper learns with rae, which stores running means; mars stores nothing
 
 
 def test_one_named_policy_equals_a_run_without_names(saved):
@@ -273,7 +273,7 @@ def test_a_snapshot_has_all_policies_and_is_dropped_with_all():
     engine.take_member(snapshot(1))
     outcome = play_steps(engine, 1, state)
     assert engine.members == (snapshot(1),)
-    assert Counter(player for other_episode in outcome.episodes for player in other_episode.agents).keys() == {
+    assert Counter(player for episode in outcome.episodes for player in episode.agents).keys() == {
         *("learner-leader", "learner-helper", "past-leader-000001", "past-helper-000001")
     }
     for episode in outcome.episodes:
@@ -473,7 +473,7 @@ def test_a_base_model_that_is_not_trained_is_in_memory_once(chat_folder, helper_
         0 if helper.frozen else len(parameter_addresses(leader, is_trained=True))
     )
     parameters_before = {
-        name: [parameter_.clone() for parameter_ in policy.model.network.parameters()]
+        name: [parameter.clone() for parameter in policy.model.network.parameters()]
         for name, policy in engine.policies.items()
     }
     play_steps(engine)
@@ -535,8 +535,8 @@ def make_engine_with_members(folder, *member_steps, **changes):
     for step in member_steps:
         engine.take_member(snapshot(step))
         with torch.no_grad():
-            for number, weight in enumerate(engine.model.parameters()):
-                weight.add_(0.01 * (1 + number % 3))
+            for index, weight in enumerate(engine.model.parameters()):
+                weight.add_(0.01 * (1 + index % 3))
         engine.model.version += 1
     return engine
 

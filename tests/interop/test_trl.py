@@ -27,13 +27,15 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-def tokenizer():
-    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[PAD]"))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="[PAD]", eos_token="[EOS]", padding_side="left")
+def make_tokenizer():
+    word_tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[PAD]"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer, pad_token="[PAD]", eos_token="[EOS]", padding_side="left"
+    )
 
 
-def model(folder):
+def make_model(folder):
     """Return a small random model from a folder, as TRL reloads it as the reference."""
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -60,7 +62,7 @@ def shortness(completions, **_):
     return [-0.1 * len(text.split()) for text in completions]
 
 
-def trainer(folder, trainer_class=SparringGRPOTrainer, *, funcs=None, columns=None, arguments=None, **options):
+def make_trainer(folder, trainer_class=SparringGRPOTrainer, *, funcs=None, columns=None, arguments=None, **options):
     settings = dict(
         output_dir=str(folder),
         per_device_train_batch_size=8,
@@ -79,11 +81,11 @@ def trainer(folder, trainer_class=SparringGRPOTrainer, *, funcs=None, columns=No
     )
     data = Dataset.from_dict({"prompt": PROMPTS * 4, **{key: value * 4 for key, value in (columns or {}).items()}})
     return trainer_class(
-        model=model(f"{folder}/model"),
+        model=make_model(f"{folder}/model"),
         reward_funcs=funcs or [evenness],
         args=GRPOConfig(**{**settings, **(arguments or {})}),
         train_dataset=data,
-        processing_class=tokenizer(),
+        processing_class=make_tokenizer(),
         **options,
     )
 
@@ -92,41 +94,41 @@ def weights(trained_trainer):
     return torch.cat([parameter.detach().flatten() for parameter in trained_trainer.model.parameters()])
 
 
-def run(folder, *args, **options):
-    trained_trainer = trainer(folder, *args, **options)
+def train(folder, *args, **options):
+    trained_trainer = make_trainer(folder, *args, **options)
     trained_trainer.train()
     return trained_trainer
 
 
-def watched(watched_trainer):
-    """Record the generations of a trainer: one (rewards, rows, output) each."""
-    generations, original_function = [], watched_trainer._generate_and_score_completions
+def record_generations(sparring_trainer):
+    """Make a trainer record each generation as (rewards, rows, output), and return the list."""
+    generations, original_function = [], sparring_trainer._generate_and_score_completions
 
-    def keep(inputs):
+    def generate_and_record(inputs):
         output = original_function(inputs)
         generations.append(
             (
-                watched_trainer._rewards_by_function.clone(),
-                list(watched_trainer._rows),
+                sparring_trainer._rewards_by_function.clone(),
+                list(sparring_trainer._rows),
                 {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
             )
         )
         return output
 
-    watched_trainer._generate_and_score_completions = keep
+    sparring_trainer._generate_and_score_completions = generate_and_record
     return generations
 
 
 def test_grpo_gives_the_weights_of_trl_with_and_without_scaling(tmp_path):
-    trl_weights = run(tmp_path / "a", GRPOTrainer)
-    sparring_weights = run(tmp_path / "b", credit="grpo", credit_options={"epsilon": 1e-4})
-    assert (weights(trl_weights) - weights(trainer(tmp_path / "c"))).abs().max() > 1e-3
-    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
-    assert list(sparring_weights._logs["advantages"]) == pytest.approx(list(trl_weights._logs["advantages"]), abs=1e-5)
-    trl_weights = run(tmp_path / "d", GRPOTrainer, arguments={"scale_rewards": "none"})
-    sparring_weights = run(tmp_path / "e", credit="grpo", credit_preset="dr_grpo")
-    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
-    assert not torch.allclose(weights(sparring_weights), weights(run(tmp_path / "f", credit="rloo")), atol=1e-4)
+    trl_trainer = train(tmp_path / "a", GRPOTrainer)
+    sparring_trainer = train(tmp_path / "b", credit="grpo", credit_options={"epsilon": 1e-4})
+    assert (weights(trl_trainer) - weights(make_trainer(tmp_path / "c"))).abs().max() > 1e-3
+    torch.testing.assert_close(weights(sparring_trainer), weights(trl_trainer), rtol=1e-5, atol=1e-6)
+    assert list(sparring_trainer._logs["advantages"]) == pytest.approx(list(trl_trainer._logs["advantages"]), abs=1e-5)
+    trl_trainer = train(tmp_path / "d", GRPOTrainer, arguments={"scale_rewards": "none"})
+    sparring_trainer = train(tmp_path / "e", credit="grpo", credit_preset="dr_grpo")
+    torch.testing.assert_close(weights(sparring_trainer), weights(trl_trainer), rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(weights(sparring_trainer), weights(train(tmp_path / "f", credit="rloo")), atol=1e-4)
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
@@ -138,25 +140,25 @@ def test_ppo_clip_gives_the_weights_of_trls_loss(tmp_path, loss_type):
         "gradient_accumulation_steps": 2,
         "epsilon": 0.02,
     }
-    trl_weights = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    sparring_weights = run(
+    trl_trainer = train(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    sparring_trainer = train(
         tmp_path / "b",
         credit_options={"epsilon": 1e-4},
         losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}},
         arguments=arguments,
     )
-    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
-    assert "ppo_clip/clip_fraction" in sparring_weights.state.log_history[0]
+    torch.testing.assert_close(weights(sparring_trainer), weights(trl_trainer), rtol=1e-5, atol=1e-6)
+    assert "ppo_clip/clip_fraction" in sparring_trainer.state.log_history[0]
 
 
 def test_a_kl_penalty_equals_trls(tmp_path):
     arguments = {"beta": 0.5, "num_iterations": 2, "max_steps": 4, "use_bias_correction_kl": False}
-    trl_weights = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    without_penalty = run(tmp_path / "b", GRPOTrainer, arguments={**arguments, "beta": 0.0})
+    trl_trainer = train(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    trainer_without_penalty = train(tmp_path / "b", GRPOTrainer, arguments={**arguments, "beta": 0.0})
     losses = {"ppo_clip": {}, "kl_penalty": {"weight": 0.5}}
-    sparring_weights = run(tmp_path / "c", credit_options={"epsilon": 1e-4}, losses=losses, arguments=arguments)
-    assert (weights(trl_weights) - weights(without_penalty)).abs().max() > 1e-4
-    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-4, atol=1e-5)
+    sparring_trainer = train(tmp_path / "c", credit_options={"epsilon": 1e-4}, losses=losses, arguments=arguments)
+    assert (weights(trl_trainer) - weights(trainer_without_penalty)).abs().max() > 1e-4
+    torch.testing.assert_close(weights(sparring_trainer), weights(trl_trainer), rtol=1e-4, atol=1e-5)
 
 
 CRITIC_FREE = (
@@ -178,15 +180,17 @@ CRITIC_FREE = (
 
 @pytest.mark.parametrize("name", CRITIC_FREE)
 def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
-    sparring_trainer = trainer(
+    sparring_trainer = make_trainer(
         tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]}
     )
-    generations = watched(sparring_trainer)
+    generations = record_generations(sparring_trainer)
     sparring_trainer.train()
     state = {}
-    for inputs, _, output in generations:
-        total = (inputs * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
-        table = table_of([[r] for r in total], output["completion_mask"].sum(dim=1, keepdim=True).tolist(), size=4)
+    for rewards, _, output in generations:
+        total_rewards = (rewards * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
+        table = table_of(
+            [[reward] for reward in total_rewards], output["completion_mask"].sum(dim=1, keepdim=True).tolist(), size=4
+        )
         credit = registry.bind("credit", name)(table, state)
         state = credit.state
         if credit.level == "turn":
@@ -244,14 +248,14 @@ def test_each_turn_gets_a_separate_advantage(tmp_path, monkeypatch, name):
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", split)
     columns = {"sparring_turn_reward": [[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.5]]}
-    sparring_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+    sparring_trainer = make_trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
     sparring_trainer.generation_config.suppress_tokens = [1]  # without an end token every completion has six tokens
-    generations = watched(sparring_trainer)
+    generations = record_generations(sparring_trainer)
     sparring_trainer.train()
-    ((scored, rows, output),) = generations
+    ((generation_rewards, rows, output),) = generations
     rewards = [
         [row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)]
-        for row, total in zip(rows, scored[:, 0], strict=True)
+        for row, total in zip(rows, generation_rewards[:, 0], strict=True)
     ]
     credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
     expected = np.zeros((8, 6))
@@ -259,22 +263,22 @@ def test_each_turn_gets_a_separate_advantage(tmp_path, monkeypatch, name):
     np.testing.assert_allclose(output["advantages"].numpy(), expected, rtol=1e-5, atol=1e-6)
     monkeypatch.setitem(columns, "sparring_turn_reward", [[1.0]] * 4)
     with pytest.raises(CreditError, match="write a list of 2"):
-        one_turn_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+        one_turn_trainer = make_trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
         one_turn_trainer.generation_config.suppress_tokens = [1]
         one_turn_trainer.train()
 
 
 def test_roles_split_a_group_and_unscored_completions_get_zero(tmp_path):
     columns = {"sparring_role": ["white", "black", "white", "black"]}
-    sparring_trainer = trainer(tmp_path, credit="rae", columns=columns)
+    sparring_trainer = make_trainer(tmp_path, credit="rae", columns=columns)
     sparring_trainer.train()
     assert sorted(sparring_trainer.credit_state) == ["game/black", "game/white"]
 
     def partial_reward(completions, **_):
         return [None if index % 4 == 0 else float(index) for index in range(len(completions))]
 
-    sparring_trainer = trainer(tmp_path / "b", credit="rloo", funcs=[partial_reward])
-    generations = watched(sparring_trainer)
+    sparring_trainer = make_trainer(tmp_path / "b", credit="rloo", funcs=[partial_reward])
+    generations = record_generations(sparring_trainer)
     sparring_trainer.train()
     advantages = generations[0][2]["advantages"]
     assert advantages[0] == 0 and advantages[4] == 0
@@ -283,34 +287,37 @@ def test_roles_split_a_group_and_unscored_completions_get_zero(tmp_path):
 
 def test_running_state_is_saved_and_loaded(tmp_path):
     arguments = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
-    uninterrupted = run(tmp_path, credit="rae", arguments=arguments)
-    assert json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text()) == uninterrupted.credit_state
+    uninterrupted_trainer = train(tmp_path, credit="rae", arguments=arguments)
+    assert (
+        json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text())
+        == uninterrupted_trainer.credit_state
+    )
     early_state = json.loads((tmp_path / "checkpoint-1" / "sparring_credit.json").read_text())
-    assert early_state != uninterrupted.credit_state
-    resumed_trainer = trainer(tmp_path, credit="rae", arguments=arguments)
+    assert early_state != uninterrupted_trainer.credit_state
+    resumed_trainer = make_trainer(tmp_path, credit="rae", arguments=arguments)
     resumed_trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-    assert leaves(resumed_trainer.credit_state) == pytest.approx(leaves(uninterrupted.credit_state))
-    torch.testing.assert_close(weights(resumed_trainer), weights(uninterrupted))
+    assert leaves(resumed_trainer.credit_state) == pytest.approx(leaves(uninterrupted_trainer.credit_state))
+    torch.testing.assert_close(weights(resumed_trainer), weights(uninterrupted_trainer))
 
 
 @pytest.mark.parametrize("name", registry.names("losses"))
 def test_every_loss_trains_or_names_its_missing_columns(tmp_path, name):
-    requirements = registry.bind("losses", name).needs
+    needed_columns = registry.bind("losses", name).needs
     losses = {"ppo_clip": {}, name: {}} if name in ("probability_mask", "d3s_tokens", "kl_penalty") else {name: {}}
-    arguments = {"beta": 0.1 if "reference_logprobs" in requirements else 0.0, "num_iterations": 2}
-    if requirements & {"values", "old_logprobs", "legal_replies"} or requirements & set(registry.names("features")) - {
-        "entropy"
-    }:
+    arguments = {"beta": 0.1 if "reference_logprobs" in needed_columns else 0.0, "num_iterations": 2}
+    if needed_columns & {"values", "old_logprobs", "legal_replies"} or needed_columns & set(
+        registry.names("features")
+    ) - {"entropy"}:
         with pytest.raises(ConfigError, match="which TRL does not pass"):
-            trainer(tmp_path, losses=losses, arguments=arguments)
+            make_trainer(tmp_path, losses=losses, arguments=arguments)
         return
     if name == "turn_dpo":
         with pytest.raises(ConfigError, match="by their prompt, which TRL does not pass"):
-            run(tmp_path, losses=losses, arguments=arguments)
+            train(tmp_path, losses=losses, arguments=arguments)
         return
-    trained_weights = run(tmp_path, losses=losses, arguments=arguments)
-    assert weights(trained_weights).isfinite().all()
-    assert (weights(trained_weights) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
+    trained_trainer = train(tmp_path, losses=losses, arguments=arguments)
+    assert weights(trained_trainer).isfinite().all()
+    assert (weights(trained_trainer) - weights(make_trainer(tmp_path / "new"))).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -332,7 +339,7 @@ def test_every_loss_trains_or_names_its_missing_columns(tmp_path, name):
 )
 def test_contradictions_are_refused(tmp_path, options, arguments, error, message):
     with pytest.raises(error, match=message):
-        trainer(tmp_path, arguments=arguments, **options)
+        make_trainer(tmp_path, arguments=arguments, **options)
 
 
 @pytest.mark.parametrize(
@@ -340,11 +347,11 @@ def test_contradictions_are_refused(tmp_path, options, arguments, error, message
 )
 def test_missing_columns_are_named(tmp_path, name, message):
     with pytest.raises(CreditError, match=message):
-        run(tmp_path, credit=name)
+        train(tmp_path, credit=name)
 
 
 def test_evaluation_logs_advantages_and_keeps_the_state(tmp_path):
-    sparring_trainer = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
+    sparring_trainer = make_trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
     sparring_trainer.credit_state = {"game/player": 100.0}
     sparring_trainer.evaluate(sparring_trainer.train_dataset.select([0]))
     logged = list(sparring_trainer._logs["advantages"])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sparring.interop import verl as bridge
 from sparring.interop.rows import VERL_HINTS
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
-NEVER = {
+UNAVAILABLE_COLUMNS = {
     "value_after",
     "action_value",
     "process_logprob",
@@ -36,7 +37,7 @@ NEVER = {
 }
 
 
-def batch(seed=0, rows=12, length=14, groups=3, turns=True):
+def make_batch(seed=0, rows=12, length=14, groups=3, turns=True):
     """Return rewards, mask and uid; rows of one to three turns, one turn if ``turns`` is false."""
     generator = np.random.Generator(np.random.Philox(seed))
     mask = np.zeros((rows, length), dtype=np.int64)
@@ -57,93 +58,102 @@ def random_tensors_and_columns(rewards, mask, seed=1):
         name: torch.tensor(-generator.random(size=tuple(mask.shape)), dtype=torch.float32)
         for name in ("values", "old_log_probs", "rollout_log_probs", "ref_log_prob")
     }
-    runs = [runs_of(row) for row in mask.numpy()]
+    spans_of_rows = [turn_spans(row) for row in mask.numpy()]
     columns = {
         "sparring_role": np.array([("first", "second")[row % 2] for row in range(len(mask))], dtype=object),
         "sparring_episode": np.array([row // 2 for row in range(len(mask))], dtype=object),
     }
     for name in ("state", "view", "action"):
         columns[f"sparring_{name}"] = np.empty(len(mask), dtype=object)
-        for row, turns_of_row in enumerate(runs):
-            columns[f"sparring_{name}"][row] = generator.integers(0, 3, len(turns_of_row)).tolist()
+        for row, row_spans in enumerate(spans_of_rows):
+            columns[f"sparring_{name}"][row] = generator.integers(0, 3, len(row_spans)).tolist()
     columns["sparring_component_best_action"] = np.empty(len(mask), dtype=object)
-    for row, turns_of_row in enumerate(runs):
-        columns["sparring_component_best_action"][row] = generator.normal(size=len(turns_of_row)).tolist()
+    for row, row_spans in enumerate(spans_of_rows):
+        columns["sparring_component_best_action"][row] = generator.normal(size=len(row_spans)).tolist()
     return tensors, columns
 
 
-def runs_of(row):
-    runs, begin = [], None
-    for index, is_on in enumerate([*row.tolist(), 0]):
-        if is_on and begin is None:
+def turn_spans(row):
+    """Return (begin, end) of each turn of a row: each run of ones in its mask."""
+    spans, begin = [], None
+    for index, is_sampled in enumerate([*row.tolist(), 0]):
+        if is_sampled and begin is None:
             begin = index
-        if not is_on and begin is not None:
-            runs.append((begin, index))
+        if not is_sampled and begin is not None:
+            spans.append((begin, index))
             begin = None
-    return runs
+    return spans
+
+
+class TokenTurn(NamedTuple):
+    """A turn of the expected table: its row of the batch, its index in the row, its tokens and its reward."""
+
+    row: int
+    turn_index: int
+    begin: int
+    end: int
+    reward: float
 
 
 def expected_table(rewards, mask, uid, tensors, columns):
-    turns_of_rows = []
+    turns = []
     for row in range(len(mask)):
-        runs = runs_of(mask[row].numpy())
-        for index, (begin, end) in enumerate(runs):
+        row_spans = turn_spans(mask[row].numpy())
+        for index, (begin, end) in enumerate(row_spans):
             reward_begin = 0 if index == 0 else begin
-            reward_end = runs[index + 1][0] if index + 1 < len(runs) else mask.shape[1]
-            turns_of_rows.append((row, index, begin, end, float(rewards[row, reward_begin:reward_end].double().sum())))
+            reward_end = row_spans[index + 1][0] if index + 1 < len(row_spans) else mask.shape[1]
+            turns.append(TokenTurn(row, index, begin, end, float(rewards[row, reward_begin:reward_end].double().sum())))
     role = columns.get("sparring_role", ["player"] * len(mask))
     roles = sorted(set(role))
     episode = columns.get("sparring_episode", range(len(mask)))
     prompts = sorted(set(uid))
-    seats = [roles.index(r) if "sparring_episode" in columns else 0 for r in role]
-    turns_of_rows.sort(key=lambda line: (int(episode[line[0]]), seats[line[0]], line[0], line[1]))
+    seats = [roles.index(name) if "sparring_episode" in columns else 0 for name in role]
+    turns.sort(key=lambda turn: (int(episode[turn.row]), seats[turn.row], turn.row, turn.turn_index))
 
     def ints(values):
         return np.array(list(values), dtype=np.int64)
 
     def sum_over_tokens(name):
         return (
-            np.array([float(tensors[name][row, start:stop].double().sum()) for row, _, start, stop, _ in turns_of_rows])
+            np.array([float(tensors[name][row, begin:end].double().sum()) for row, _, begin, end, _ in turns])
             if tensors
             else None
         )
 
-    def turn(name):
-        return [columns[f"sparring_{name}"][line[0]][line[1]] for line in turns_of_rows] if columns else None
+    def read_turns(name):
+        return [columns[f"sparring_{name}"][turn.row][turn.turn_index] for turn in turns] if columns else None
 
-    reward = np.array([line[4] for line in turns_of_rows])
-    component_values = np.array(turn("component_best_action")) if columns else None
-    group_role = sorted({(uid[line[0]], role[line[0]]) for line in turns_of_rows})
-    plain_states = [
-        group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + index
-        for index, line in enumerate(turns_of_rows)
+    reward = np.array([turn.reward for turn in turns])
+    component_values = np.array(read_turns("component_best_action")) if columns else None
+    groups_and_roles = sorted({(uid[turn.row], role[turn.row]) for turn in turns})
+    states_without_columns = [
+        groups_and_roles.index((uid[turn.row], role[turn.row])) if turn.turn_index == 0 else 1000 + index
+        for index, turn in enumerate(turns)
     ]
-    trajectory = ints(line[0] for line in turns_of_rows)
+    trajectory = ints(turn.row for turn in turns)
     table = TurnTable(
-        episode=ints(int(episode[line[0]]) for line in turns_of_rows),
-        group=ints(prompts.index(uid[line[0]]) for line in turns_of_rows),
+        episode=ints(int(episode[turn.row]) for turn in turns),
+        group=ints(prompts.index(uid[turn.row]) for turn in turns),
         trajectory=np.cumsum(np.diff(trajectory, prepend=trajectory[0]) != 0),
-        game=ints(0 for _ in turns_of_rows),
-        role=ints(roles.index(role[line[0]]) for line in turns_of_rows),
-        seat=ints(seats[line[0]] for line in turns_of_rows),
-        agent=ints(0 for _ in turns_of_rows),
-        turn_index=ints(line[1] for line in turns_of_rows),
+        game=ints(0 for _ in turns),
+        role=ints(roles.index(role[turn.row]) for turn in turns),
+        seat=ints(seats[turn.row] for turn in turns),
+        agent=ints(0 for _ in turns),
+        turn_index=ints(turn.turn_index for turn in turns),
         reward=reward,
         done=np.append(np.diff(trajectory) != 0, True),
-        state_key=ints(turn("state") if columns else plain_states),
-        legal=np.ones(len(turns_of_rows), dtype=bool),
-        n_tokens=ints(line[3] - line[2] for line in turns_of_rows),
-        action=ints(turn("action")) if columns else None,
-        view=ints(turn("view")) if columns else None,
+        state_key=ints(read_turns("state") if columns else states_without_columns),
+        legal=np.ones(len(turns), dtype=bool),
+        n_tokens=ints(turn.end - turn.begin for turn in turns),
+        action=ints(read_turns("action")) if columns else None,
+        view=ints(read_turns("view")) if columns else None,
         components={"best_action": component_values, "game": reward - component_values} if columns else {},
         logprob=sum_over_tokens("rollout_log_probs"),
         old_logprob=sum_over_tokens("old_log_probs"),
         reference_logprob=sum_over_tokens("ref_log_prob"),
-        value=np.array([float(tensors["values"][row, begin]) for row, _, begin, _, _ in turns_of_rows])
-        if tensors
-        else None,
+        value=np.array([float(tensors["values"][row, begin]) for row, _, begin, _, _ in turns]) if tensors else None,
         token_value=np.concatenate(
-            [tensors["values"][row, begin:end].double().numpy() for row, _, begin, end, _ in turns_of_rows]
+            [tensors["values"][row, begin:end].double().numpy() for row, _, begin, end, _ in turns]
         )
         if tensors
         else None,
@@ -153,33 +163,33 @@ def expected_table(rewards, mask, uid, tensors, columns):
         action_names=("0", "1", "2") if columns else (),
         view_names=("0", "1", "2") if columns else (),
     )
-    return table, [(row, begin, end) for row, _, begin, end, _ in turns_of_rows]
+    return table, [(row, begin, end) for row, _, begin, end, _ in turns]
 
 
 def values_on_tokens(values, turns, shape, level):
-    result, number = torch.zeros(shape), 0
+    token_values, token_index = torch.zeros(shape), 0
     for turn, (row, begin, end) in enumerate(turns):
         for token in range(begin, end):
-            result[row, token] = values[turn] if level == "turn" else values[number]
-            number += 1
-    return result
+            token_values[row, token] = values[turn] if level == "turn" else values[token_index]
+            token_index += 1
+    return token_values
 
 
-VARIANTS = sorted(bridge.ESTIMATORS)
+ESTIMATOR_NAMES = sorted(bridge.ESTIMATORS)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ESTIMATOR_NAMES)
 def test_every_estimator_gives_the_advantages_of_the_library(name):
     estimator = bridge.ESTIMATORS[name]
     assert core_algos.get_adv_estimator_fn(name) is estimator
     estimator.load_state({})
-    rewards, mask, uid = batch(3)
+    rewards, mask, uid = make_batch(3)
     tensors, columns = random_tensors_and_columns(rewards, mask)
 
     def call():
         return estimator(rewards, mask, index=uid, config=AlgoConfig(), non_tensor_batch=columns, **tensors)
 
-    missing_columns = registry.bind("credit", estimator.name, preset=estimator.preset).needs & NEVER
+    missing_columns = registry.bind("credit", estimator.name, preset=estimator.preset).needs & UNAVAILABLE_COLUMNS
     if missing_columns:
         with pytest.raises(CreditError) as error:
             call()
@@ -209,7 +219,7 @@ def test_every_estimator_gives_the_advantages_of_the_library(name):
 )
 def test_advantages_equal_those_of_verl(name, verl_name, turns):
     for seed in range(5):
-        rewards, mask, uid = batch(seed, turns=turns)
+        rewards, mask, uid = make_batch(seed, turns=turns)
         config = AlgoConfig()
         options = {"norm_adv_by_std_in_grpo": False} if "dr_grpo" in name else {}
         expected, _ = core_algos.get_adv_estimator_fn(verl_name)(
@@ -222,12 +232,12 @@ def test_advantages_equal_those_of_verl(name, verl_name, turns):
 
 
 def test_rows_of_a_game_are_joined_and_empty_ones_count():
-    rewards, mask, _ = batch(0)
+    rewards, mask, _ = make_batch(0)
     separate_groups = np.array([str(row) for row in range(len(mask))], dtype=object)
     verl_advantages, _ = core_algos.get_adv_estimator_fn("rloo")(rewards, mask, separate_groups)
     assert (bridge.ESTIMATORS["sparring_rloo"](rewards, mask, separate_groups)[0] == 0).all()
     assert (verl_advantages != 0).any()
-    rewards, mask, uid = batch(0, turns=False)
+    rewards, mask, uid = make_batch(0, turns=False)
     mask[0], rewards[0], rewards[0, 2] = 0, 0.0, 5.0
     expected, _ = core_algos.get_adv_estimator_fn("grpo")(rewards, mask, uid)
     torch.testing.assert_close(
@@ -253,7 +263,7 @@ def test_rows_of_a_game_are_joined_and_empty_ones_count():
 
 
 def test_options_are_checked_and_missing_columns_are_named():
-    rewards, mask, uid = batch(0)
+    rewards, mask, uid = make_batch(0)
     estimator = bridge.ESTIMATORS["sparring_grpo"]
     advantages, _ = bridge.ESTIMATORS["sparring_grpo_dr_grpo"](rewards, mask, uid)
     options = OmegaConf.create({"gamma": 1.0, "sparring": {"divide_by_std": False}})
@@ -262,7 +272,7 @@ def test_options_are_checked_and_missing_columns_are_named():
         estimator(rewards, mask, uid, config={"sparring": {"divide_by_sdt": False}})
     with pytest.raises(ConfigError, match="report the progress"):
         bridge.ESTIMATORS["sparring_rae"](rewards, mask, uid, config={"sparring": {"decay": SCHEDULE}})
-    rewards, mask, uid = batch(0)
+    rewards, mask, uid = make_batch(0)
     with pytest.raises(CreditError, match="uid"):
         bridge.ESTIMATORS["sparring_grpo"](rewards, mask)
     with pytest.raises(CreditError, match="sparring_view"):
@@ -281,11 +291,11 @@ def test_options_are_checked_and_missing_columns_are_named():
 )
 def test_wrong_columns_are_refused(columns, message):
     with pytest.raises(CreditError, match=message):
-        bridge.ESTIMATORS["sparring_grpo"](*batch(0), non_tensor_batch=columns)
+        bridge.ESTIMATORS["sparring_grpo"](*make_batch(0), non_tensor_batch=columns)
 
 
 def test_running_state_is_kept_and_restored():
-    rewards, mask, uid = batch(0)
+    rewards, mask, uid = make_batch(0)
     rae = bridge.ESTIMATORS["sparring_rae"]
     bridge.load_state({})
     first_advantages, _ = rae(rewards, mask, uid)
@@ -302,28 +312,28 @@ def test_the_trainer_passes_columns_after_pass_columns():
     from verl import DataProto
     from verl.trainer.ppo import ray_trainer as trainer
 
-    rewards, mask, uid = batch(3)
+    rewards, mask, uid = make_batch(3)
     tensors, columns = random_tensors_and_columns(rewards, mask)
     data = DataProto.from_dict(
         tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns}
     )
     config = OmegaConf.create({"adv_estimator": "sparring_gigpo"})
-    original_function = trainer.compute_advantage
+    original_compute_advantage = trainer.compute_advantage
     try:
         with pytest.raises(CreditError, match="pass_columns"):
             trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config)
         bridge.pass_columns()
         bridge.pass_columns()
-        assert trainer.compute_advantage.__wrapped__ is original_function
+        assert trainer.compute_advantage.__wrapped__ is original_compute_advantage
         advantages = trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config).batch["advantages"]
     finally:
-        trainer.compute_advantage = original_function
+        trainer.compute_advantage = original_compute_advantage
     expected, _ = bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid, non_tensor_batch=columns, **tensors)
     torch.testing.assert_close(advantages, expected)
 
 
-def tensors_of(seed=0, deviation=0.3):
-    _, mask, _ = batch(seed)
+def make_loss_tensors(seed=0, deviation=0.3):
+    _, mask, _ = make_batch(seed)
     generator = np.random.Generator(np.random.Philox(seed + 100))
     old_logprobs = torch.tensor(-generator.random(size=tuple(mask.shape)), dtype=torch.float32)
     logprobs = (
@@ -333,7 +343,7 @@ def tensors_of(seed=0, deviation=0.3):
     return old_logprobs, logprobs, advantages, mask.bool()
 
 
-def actor(**changes):
+def actor_config(**changes):
     settings = {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1, "use_dynamic_bsz": False}
     names = {field.name for field in dataclasses.fields(ActorConfig)}
     config = ActorConfig(
@@ -344,17 +354,17 @@ def actor(**changes):
     return config
 
 
-MODES = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+AGGREGATIONS = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 
 @pytest.mark.parametrize("info", [{}, {"dp_size": 2, "batch_num_tokens": 300, "global_batch_size": 40}])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", AGGREGATIONS)
 @pytest.mark.parametrize("weights", [False, True])
 def test_ppo_clip_equals_vanilla(mode, info, weights):
     for seed in range(3):
         results = []
         for name in ("vanilla", "sparring_ppo_clip_dual_clip"):
-            old_logprobs, logprobs, advantages, mask = tensors_of(seed, deviation=1.5)
+            old_logprobs, logprobs, advantages, mask = make_loss_tensors(seed, deviation=1.5)
             factor = torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed)) if weights else None
             loss, _ = core_algos.get_policy_loss_fn(name)(
                 old_log_prob=old_logprobs,
@@ -362,7 +372,7 @@ def test_ppo_clip_equals_vanilla(mode, info, weights):
                 advantages=advantages,
                 response_mask=mask,
                 loss_agg_mode=mode,
-                config=actor(global_batch_info=info),
+                config=actor_config(global_batch_info=info),
                 rollout_is_weights=factor,
             )
             (gradient,) = torch.autograd.grad(loss, logprobs)
@@ -373,7 +383,7 @@ def test_ppo_clip_equals_vanilla(mode, info, weights):
 
 @pytest.mark.parametrize("name", sorted(bridge.LOSSES))
 def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
-    old_logprobs, logprobs, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = make_loss_tensors()
     loss = core_algos.get_policy_loss_fn(name)
     assert loss is bridge.LOSSES[name]
     arguments = dict(
@@ -382,7 +392,7 @@ def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
         advantages=advantages,
         response_mask=mask,
         loss_agg_mode="token-mean",
-        config=actor(),
+        config=actor_config(),
     )
     try:
         value, metrics = loss(**arguments)
@@ -395,39 +405,39 @@ def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
     assert all(key.startswith("actor/") and isinstance(figure, float) for key, figure in metrics.items())
 
 
-def test_most_losses_work_and_see_rows_or_runs():
+def test_most_losses_work_and_gspo_is_by_row_or_by_turn():
     num_working = 0
     for loss in bridge.LOSSES.values():
-        old_logprobs, logprobs, advantages, mask = tensors_of()
+        old_logprobs, logprobs, advantages, mask = make_loss_tensors()
         try:
             loss(old_logprobs, logprobs, advantages, mask)
         except ConfigError:
             continue
         num_working += 1
     assert num_working >= 12
-    old_logprobs, logprobs, advantages, mask = tensors_of()
-    by_row = core_algos.get_policy_loss_fn("gspo")(
+    old_logprobs, logprobs, advantages, mask = make_loss_tensors()
+    verl_loss = core_algos.get_policy_loss_fn("gspo")(
         old_logprobs,
         logprobs,
         advantages,
         mask,
         loss_agg_mode="seq-mean-token-mean",
-        config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4),
+        config=actor_config(clip_ratio_low=3e-4, clip_ratio_high=4e-4),
     )[0]
     torch.testing.assert_close(
         bridge.LOSSES["sparring_gspo"](old_logprobs, logprobs, advantages, mask, "seq-mean-token-mean")[0],
-        by_row,
+        verl_loss,
         rtol=1e-5,
         atol=1e-5,
     )
-    by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(
+    loss_by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(
         old_logprobs, logprobs, advantages, mask, "seq-mean-token-mean"
     )[0]
-    assert not torch.allclose(by_turn, by_row)
+    assert not torch.allclose(loss_by_turn, verl_loss)
 
 
 def test_weighted_sums_of_losses():
-    old_logprobs, logprobs, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = make_loss_tensors()
     doubled_loss = bridge.register_loss("twice", {"ppo_clip": {"weight": 2.0, "clip_high": 0.28}})
     assert core_algos.get_policy_loss_fn("twice") is doubled_loss
     dapo = bridge.LOSSES["sparring_ppo_clip_dapo"](old_logprobs, logprobs, advantages, mask)[0]
@@ -441,13 +451,13 @@ def test_weighted_sums_of_losses():
 
 
 def test_an_empty_micro_batch_works_and_skipped_losses_have_a_reason():
-    old_logprobs, logprobs, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = make_loss_tensors()
     value, metrics = bridge.LOSSES["sparring_ppo_clip"](
-        old_logprobs, logprobs, advantages, torch.zeros_like(mask), config=actor()
+        old_logprobs, logprobs, advantages, torch.zeros_like(mask), config=actor_config()
     )
     assert value.item() == 0.0 and metrics == {}
     value.backward()
-    old_logprobs, logprobs, advantages, mask = tensors_of()
+    old_logprobs, logprobs, advantages, mask = make_loss_tensors()
     for name, hint in {
         "entropy_bonus": "entropy_coeff",
         "kl_penalty": "use_kl_loss",

@@ -25,29 +25,30 @@ def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **columns):
     )
 
 
-def episode(number, first, prompt="Q", game="g", turns=None, **columns):
+def episode(episode_id, return_of_seat_1, prompt="Q", game="g", turns=None, **columns):
     turns = (turn(prompt=prompt), turn(seat=1, prompt="K bet", reply="pass")) if turns is None else turns
     fields = dict(
-        group_id=number,
+        group_id=episode_id,
         seed=7,
         roles=("a", "b"),
         agents=("bot-random", "learner"),
         trained=(False, True),
-        returns=(-first, first),
+        returns=(-return_of_seat_1, return_of_seat_1),
     )
-    return Episode(episode_id=number, game=game, turns=turns, **{**fields, **columns})
+    return Episode(episode_id=episode_id, game=game, turns=turns, **{**fields, **columns})
 
 
-def store_and_choose(folder, **parts):
+def store_and_choose(folder, **episodes_by_step):
+    """Store the episodes of each step (``s5`` is step 5), and return (when, step, episode id) of each sample."""
     folder.mkdir(exist_ok=True)
     store = EpisodeStore(folder / "episodes")
-    for name, episodes in parts.items():
+    for name, episodes in episodes_by_step.items():
         store.append(int(name[1:]), episodes)
     return [(sample.when, sample.step, sample.episode.episode_id) for sample in sample_plays(folder)[0]]
 
 
 def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
-    plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
+    plays = [episode(episode_id, value) for episode_id, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
     steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
     assert store_and_choose(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
     plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
@@ -57,7 +58,7 @@ def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
     assert store_and_choose(tmp_path / "c", s1=first_episodes, s2=last_episodes) == [
         ("Early", 1, 1),
         ("Late", 2, 5),
-    ]  # J, by its name before Q
+    ]  # the prompts J and Q are equally frequent, so the first by name is chosen
     assert store_and_choose(tmp_path / "c", s1=first_episodes, s2=[*last_episodes, episode(6, 0.0, "Q", game="other")])[
         1
     ] == (
@@ -76,12 +77,12 @@ def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
         episode(5, 1.0, "Q"),
         episode(6, 1.0, "J"),
         episode(7, 1.0, "J"),
-        *(episode(number, 1.0, "K") for number in (8, 9, 10)),
+        *(episode(episode_id, 1.0, "K") for episode_id in (8, 9, 10)),
     ]
     assert store_and_choose(tmp_path / "d", s1=first_episodes, s2=last_episodes) == [
         ("Early", 1, 2),
         ("Late", 2, 6),
-    ]  # J: 3 and 2 times; Q: 1 and 1
+    ]  # the prompt J occurs 3 times early and 2 times late, Q once in both steps
     first_episodes = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
     assert store_and_choose(tmp_path / "e", s1=first_episodes, s2=[episode(3, 1.0, "K")]) == [
         ("Early", 1, 1),
@@ -109,10 +110,10 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
     assert samples == [] and "version 999" in troubles[0]
 
 
-def credit_of(folder, step, number, **row):
+def write_credit(folder, step, episode_id, **row):
     values = {
         "step": step,
-        "episode_id": number,
+        "episode_id": episode_id,
         "seat": 1,
         "turn_index": 0,
         "candidate": 0,
@@ -134,7 +135,7 @@ def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_
         seat=1, prompt="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict
     )
     store_and_choose(tmp_path, s1=[episode(1, 1.0, turns=(turn(), unparsable_turn), forfeited_by=1)])
-    credit_of(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
+    write_credit(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
     (sample,), troubles = sample_plays(tmp_path)
     page = play_html(sample, lambda agent, ids: [f"<{index}> " for index in ids])
     assert not troubles and "<script" not in page
@@ -151,7 +152,7 @@ def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_
     assert "<bdi>5</bdi>" in play_html(sample, None)
 
 
-def test_long_episodes_are_cut_and_partial_characters_are_joined():
+def test_long_episodes_are_shortened_and_partial_characters_are_joined():
     segment = Segment("sampled", tuple(range(100)), (0.0,) * 100)
     turns = tuple(turn(index=index, reply="x" * 10_000, segments=(segment,)) for index in range(200))
     page = play_html(ChosenPlay(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
@@ -181,6 +182,6 @@ def test_a_record_with_impossible_values_is_reported(tmp_path, column, value):
     path = tmp_path / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
     column_index = table.schema.get_field_index(column)
-    nulls = pa.array([value] * len(table), type=table.schema.field(column_index).type)
-    pq.write_table(table.set_column(column_index, table.schema.field(column_index), nulls), path)
+    new_column = pa.array([value] * len(table), type=table.schema.field(column_index).type)
+    pq.write_table(table.set_column(column_index, table.schema.field(column_index), new_column), path)
     assert sample_plays(tmp_path) == ([], ["The episodes of step 1 are invalid records."])

@@ -124,13 +124,13 @@ KUHN_CONFIG = {
 
 class FragileSink:
     def __init__(self, *faults):
-        self.faults, self.taken, self.closed = list(faults), [], False
+        self.faults, self.writes, self.closed = list(faults), [], False
 
     def write(self, step, figures):
         fault = self.faults.pop(0) if self.faults else None
         if fault is not None:
             raise fault
-        self.taken.append((step, figures))
+        self.writes.append((step, figures))
 
     def close(self):
         self.closed = True
@@ -158,7 +158,7 @@ def test_a_failing_sink_does_not_affect_other_sinks(open_sinks, caplog):
     sinks = open_sinks(failing_sink, working_sink)
     assert sinks.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
     assert sinks.write(2, {"a": 2.0}) == 0
-    assert working_sink.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing_sink.taken == [(2, {"a": 2.0})]
+    assert working_sink.writes == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing_sink.writes == [(2, {"a": 2.0})]
     assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
     assert "The sink lacks step 1; it is tried again, and the run continues." in caplog.text
     sinks.close()
@@ -175,7 +175,7 @@ def test_a_failing_sink_is_retried_at_growing_intervals_and_counted(open_sinks, 
         and num_faults_left[6:11] == [1, 1, 1, 1, 0]
     )
     # 19 attempts failed to write all lines; after 5 faults the sink works again
-    assert len(num_faults_left) == 3 + 3 + 5 + 8 and len(failing.taken) == 30 - len(num_faults_left)
+    assert len(num_faults_left) == 3 + 3 + 5 + 8 and len(failing.writes) == 30 - len(num_faults_left)
     assert len(caplog.records) == 1
 
 
@@ -193,7 +193,7 @@ def test_an_error_in_close_is_reported(open_sinks, caplog):
 def test_a_hanging_sink_is_not_used_again(open_sinks, caplog):
     failing = FragileSink(HungError("It hangs."))
     sinks = open_sinks(failing)
-    assert [sinks.write(step, {}) for step in (1, 2)] == [1, 1] and failing.taken == []
+    assert [sinks.write(step, {}) for step in (1, 2)] == [1, 1] and failing.writes == []
     assert "not used again" in caplog.text
 
 

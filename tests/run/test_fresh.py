@@ -73,10 +73,10 @@ def train_simulated(path, config, network=LONG_DELAYS, seed=0, resume=False):
             train(config, engine, folder, resume=resume)
         finally:
             engine.workers.close()
-    return read_accounts(path)
+    return read_budgets(path)
 
 
-def read_accounts(path):
+def read_budgets(path):
     return [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
 
 
@@ -84,12 +84,12 @@ def stored_episodes(path):
     return [episode for _, episode in EpisodeStore(path / "episodes").episodes()]
 
 
-def check_accounts(path, config, budgets):
+def check_budgets(path, config, budgets):
     games, lag = config.rollout.games_per_step, config.scale.lag
     assert len(budgets) == config.steps
-    for step, account in enumerate(budgets, start=1):
-        assert account.is_balanced and account.open <= lag * games
-        assert account.learned == step * games
+    for step, budget in enumerate(budgets, start=1):
+        assert budget.is_balanced and budget.open <= lag * games
+        assert budget.learned == step * games
     assert budgets[-1].open == 0
     ids = [episode.episode_id for episode in stored_episodes(path)]
     assert len(ids) == len(set(ids)) == budgets[-1].learned + budgets[-1].withheld
@@ -106,7 +106,7 @@ def finished_run(tmp_path_factory):
 
 def test_every_episode_is_accounted_for_and_too_old_ones_are_withheld(finished_run):
     path, config, budgets = finished_run
-    check_accounts(path, config, budgets)
+    check_budgets(path, config, budgets)
     assert budgets[-1].lost == 0 < budgets[-1].withheld
     lines = read_lines(path / "metrics.jsonl")
     withheld = np.diff([0.0, *(line["withheld_games"] for line in lines)])
@@ -120,7 +120,7 @@ def test_every_episode_is_accounted_for_and_too_old_ones_are_withheld(finished_r
 def test_episodes_are_accounted_for_with_faults(tmp_path, seed):
     config = config_of({"lag": 1 + seed})
     budgets = train_simulated(tmp_path / "run", config, MANY_FAULTS, seed)
-    check_accounts(tmp_path / "run", config, budgets)
+    check_budgets(tmp_path / "run", config, budgets)
     assert budgets[-1].lost > 0
 
 
@@ -128,7 +128,7 @@ def test_episodes_are_accounted_for_with_faults(tmp_path, seed):
 def test_episodes_are_accounted_for_with_faults_of_more_seeds(tmp_path, stride):
     for seed in range(100, 100 + 40 // stride):
         config = config_of({"lag": 1 + seed % 4, "workers": 1 + seed % 5, "unit_games": 1 + seed % 7})
-        check_accounts(tmp_path / str(seed), config, train_simulated(tmp_path / str(seed), config, MANY_FAULTS, seed))
+        check_budgets(tmp_path / str(seed), config, train_simulated(tmp_path / str(seed), config, MANY_FAULTS, seed))
 
 
 def test_a_simulation_depends_only_on_its_seed(finished_run, tmp_path):
@@ -142,9 +142,9 @@ def test_a_simulation_depends_only_on_its_seed(finished_run, tmp_path):
 def test_episodes_continue_over_updates_and_segments_name_their_weights(finished_run):
     path, config, _ = finished_run
     episodes = [episode for episode in stored_episodes(path) if episode.turns]
-    with_several_versions = [episode for episode in episodes if len(trained_versions(episode)) > 1]
-    assert with_several_versions
-    for episode in with_several_versions:
+    episodes_of_several_versions = [episode for episode in episodes if len(trained_versions(episode)) > 1]
+    assert episodes_of_several_versions
+    for episode in episodes_of_several_versions:
         versions = [
             segment.weights_version
             for turn in sorted(trained_turns(episode), key=lambda turn: turn.moment)
@@ -156,20 +156,20 @@ def test_episodes_continue_over_updates_and_segments_name_their_weights(finished
     )  # also within a reply
     engine = LocalEngine(config)
     reader = Reader(engine.model, temperature=1.0, micro_tokens=config.learner.micro_tokens)
-    other_differences = []
+    differences_of_other_versions = []
     for version in (WARMUP_UPDATES + 1, WARMUP_UPDATES + 2, WARMUP_UPDATES + 3):
         for step, is_other_version in ((version - WARMUP_UPDATES, False), (version - WARMUP_UPDATES + 1, True)):
             engine.restore(path / "checkpoints" / f"step_{step:06d}")
             for episode in episodes:
                 batch = pack([episode])
-                parts = [segment for turn in trained_turns(episode) for segment in sampled_segments(turn)]
+                segments = [segment for turn in trained_turns(episode) for segment in sampled_segments(turn)]
                 has_version = np.array(
-                    [segment.weights_version == version for segment in parts for _ in segment.ids], bool
+                    [segment.weights_version == version for segment in segments for _ in segment.ids], bool
                 )
                 difference = np.abs(reader.logprobs(batch) - batch.logprobs)[has_version]
                 assert is_other_version or difference.max(initial=0.0) < 1e-4
-                other_differences += difference.tolist() if is_other_version else []
-    assert max(other_differences) > 1e-2
+                differences_of_other_versions += difference.tolist() if is_other_version else []
+    assert max(differences_of_other_versions) > 1e-2
 
 
 def sampled_segments(turn):
@@ -188,54 +188,58 @@ def trained_versions(episode):
 
 def test_the_staleness_of_a_reply_is_that_of_its_oldest_weights(finished_run):
     path, config, _ = finished_run
-    lags = {}
+    lags_by_step = {}
     for step, episode in EpisodeStore(path / "episodes").episodes():
-        lags.setdefault(step, []).append(
+        lags_by_step.setdefault(step, []).append(
             WARMUP_UPDATES + step - 1 - min(trained_versions(episode), default=WARMUP_UPDATES + step - 1)
         )
     for line in read_lines(path / "metrics.jsonl"):
-        step_lags = lags[line["step"]]
+        step_lags = lags_by_step[line["step"]]
         assert line["lag_max"] == max(
             lag for lag in step_lags if lag <= config.scale.lag
         )  # episodes with older weights are withheld
-    assert sum(lag > config.scale.lag for step_lags in lags.values() for lag in step_lags) > 0
+    assert sum(lag > config.scale.lag for step_lags in lags_by_step.values() for lag in step_lags) > 0
 
 
 def test_withheld_episodes_are_not_trained(finished_run):
     path, config, budgets = finished_run
-    trained_ids, withheld_ids = set(), set()
+    trained_ids, withheld_groups = set(), set()
     for file in (path / "credit").glob("*.parquet"):
         trained_ids |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
     for step, episode in EpisodeStore(path / "episodes").episodes():
         if WARMUP_UPDATES + step - 1 - min(trained_versions(episode), default=99) > config.scale.lag:
-            withheld_ids.add(episode.group_id)
-    groups = {episode.episode_id: episode.group_id for episode in stored_episodes(path)}
-    assert len([group for group in groups.values() if group in withheld_ids]) == budgets[-1].withheld > 0
-    assert trained_ids and not {groups[group] for group in trained_ids} & withheld_ids
+            withheld_groups.add(episode.group_id)
+    group_of_episode = {episode.episode_id: episode.group_id for episode in stored_episodes(path)}
+    assert len([group for group in group_of_episode.values() if group in withheld_groups]) == budgets[-1].withheld > 0
+    assert trained_ids and not {group_of_episode[episode_id] for episode_id in trained_ids} & withheld_groups
 
 
 def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path):
-    config, copy = config_of({"unit_games": 6}), tmp_path / "run"  # larger than a step, which takes a part of a unit
-    budgets = train_simulated(copy, config)
+    # a unit is larger than a step, so a step takes a part of a unit
+    config, path = config_of({"unit_games": 6}), tmp_path / "run"
+    budgets = train_simulated(path, config)
     last_step = 2
-    for step in checkpoint.steps(copy):
+    for step in checkpoint.steps(path):
         if step > last_step:
-            shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    record = FreshRecord.restored(copy / "checkpoints" / f"step_{last_step:06d}")
-    arrived = [episode.episode_id for group in record.groups for episode in group.episodes]
-    issued = json.loads((copy / ISSUED_FILE).read_bytes())["issued"]
-    resumed_budgets = train_simulated(copy, config, seed=7, resume=True)
-    check_accounts(copy, config, resumed_budgets)
+            shutil.rmtree(path / "checkpoints" / f"step_{step:06d}")
+    record = FreshRecord.restored(path / "checkpoints" / f"step_{last_step:06d}")
+    arrived_ids = [episode.episode_id for group in record.groups for episode in group.episodes]
+    issued = json.loads((path / ISSUED_FILE).read_bytes())["issued"]
+    resumed_budgets = train_simulated(path, config, seed=7, resume=True)
+    check_budgets(path, config, resumed_budgets)
     assert resumed_budgets[:last_step] == budgets[:last_step]
     budget_before = budgets[last_step - 1]
     assert (
-        resumed_budgets[-1].lost == budget_before.open - len(arrived) + issued - budget_before.issued > 0 < len(arrived)
+        resumed_budgets[-1].lost
+        == budget_before.open - len(arrived_ids) + issued - budget_before.issued
+        > 0
+        < len(arrived_ids)
     )
-    assert set(arrived) <= {episode.episode_id for episode in stored_episodes(copy)}
+    assert set(arrived_ids) <= {episode.episode_id for episode in stored_episodes(path)}
 
 
 def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
-    path, is_count_right, original_record = tmp_path / "run", [], FreshWorkers._record_loss
+    path, counts_are_right, original_record = tmp_path / "run", [], FreshWorkers._record_loss
 
     def record_and_check(self, units):
         unit_sizes = [
@@ -243,7 +247,7 @@ def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
         ]
         num_before = json.loads((path / ISSUED_FILE).read_bytes())["issued"] if unit_sizes else 0
         original_record(self, units)
-        is_count_right.extend(
+        counts_are_right.extend(
             [json.loads((path / ISSUED_FILE).read_bytes())["issued"] - num_before == sum(unit_sizes)]
             if unit_sizes
             else []
@@ -251,7 +255,7 @@ def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FreshWorkers, "_record_loss", record_and_check)
     train_simulated(path, config_of(steps=3), MANY_FAULTS)
-    assert is_count_right and all(is_count_right)
+    assert counts_are_right and all(counts_are_right)
 
 
 def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_path):
@@ -301,7 +305,7 @@ def test_failed_groups_are_lost_and_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(Game, "reset", reset_or_fail)
     config = config_of(warmup={"updates": 0}, steps=3)
     budgets = train_simulated(tmp_path / "run", config)
-    check_accounts(tmp_path / "run", config, budgets)
+    check_budgets(tmp_path / "run", config, budgets)
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert budgets[-1].lost == 2 * sum(line["dropped_groups"] for line in lines) > 0
 
@@ -350,7 +354,7 @@ OTHER_OPTIONS = {
 def test_fresh_order_works_with_other_options(tmp_path, options_name):
     config = config_of(**{"steps": 3, **OTHER_OPTIONS[options_name]})
     budgets = train_simulated(tmp_path / "run", config, MANY_FAULTS, 3)
-    assert all(account.is_balanced for account in budgets) and budgets[-1].open == 0
+    assert all(budget.is_balanced for budget in budgets) and budgets[-1].open == 0
     # a curriculum may drop groups
     assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in OTHER_OPTIONS[options_name]
     for episode in stored_episodes(tmp_path / "run"):
@@ -385,8 +389,8 @@ def test_fresh_order_works_with_other_options(tmp_path, options_name):
 def test_options_that_need_episodes_of_one_step_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**BASE, **changes})
-    pinned = {**BASE, **changes}
-    resolve({**pinned, "scale": {**pinned["scale"], "order": "pinned"}})
+    changed_config = {**BASE, **changes}
+    resolve({**changed_config, "scale": {**changed_config["scale"], "order": "pinned"}})
 
 
 def test_fresh_order_without_workers_is_refused():
@@ -418,10 +422,10 @@ def test_episodes_are_accounted_for_with_killed_workers(tmp_path):
     fault_plan = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
     outcome = train_with_faults(resolve(REAL_PROCESSES), tmp_path, fault_plan, num_workers=2)
     assert outcome.balances and len(outcome.accounts) == REAL_PROCESSES["steps"]
-    last_account = outcome.accounts[-1]
-    assert last_account.open == 0 < last_account.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
+    last_budget = outcome.accounts[-1]
+    assert last_budget.open == 0 < last_budget.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
     ids = [episode.episode_id for episode in stored_episodes(tmp_path / "harmed")]
-    assert len(ids) == len(set(ids)) == last_account.learned + last_account.withheld
+    assert len(ids) == len(set(ids)) == last_budget.learned + last_budget.withheld
 
 
 def start_training(path, *arguments):
@@ -447,9 +451,9 @@ def test_episodes_are_accounted_for_after_kills_of_the_training_process(tmp_path
         process.wait()
         num_lost.append(count_by_state(read_lines(path / "metrics.jsonl")[-1]).lost)
     assert start_training(path, "--resume").wait() == 0
-    accounts = [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
-    assert len(accounts) == REAL_PROCESSES["steps"] and all(account.is_balanced for account in accounts)
+    budgets = [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
+    assert len(budgets) == REAL_PROCESSES["steps"] and all(budget.is_balanced for budget in budgets)
     # before the first checkpoint each unit is issued once
-    assert 0 == num_lost[1] < num_lost[2] < accounts[-1].lost and accounts[-1].open == 0
+    assert 0 == num_lost[1] < num_lost[2] < budgets[-1].lost and budgets[-1].open == 0
     ids = [episode.episode_id for episode in stored_episodes(path)]
-    assert len(ids) == len(set(ids)) == accounts[-1].learned + accounts[-1].withheld
+    assert len(ids) == len(set(ids)) == budgets[-1].learned + budgets[-1].withheld

@@ -67,7 +67,7 @@ FALLING_NASH_CONV = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04,
 @pytest.mark.parametrize(
     ("rule", "values", "steps"),
     [
-        ({"above": 1}, [1, 1.5], [2]),  # the bound itself is healthy
+        ({"above": 1}, [1, 1.5], [2]),  # a value equal to the bound is healthy
         ({"below": 1}, [1, 0.5], [2]),
         ({"above": 1, "for_steps": 3}, [2, 2, 0, 2, 2, 2, 2], [6]),  # a healthy value restarts the count
         (
@@ -75,10 +75,10 @@ FALLING_NASH_CONV = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04,
             [2, None, 2],
             [3],
         ),  # a step that does not record the metric neither counts nor resets
-        ({"above": 1}, [2, 0, 2], [1]),  # once per run
+        ({"above": 1}, [2, 0, 2], [1]),  # an event is reported once per run
         ({"above": 1, "after_step": 2}, [2, 2, 2], [3]),
         ({"above": 1, "after_step": 2, "for_steps": 2}, [2, 2, 2, 2], [4]),  # steps up to after_step are not counted
-        ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # a share of the 100 steps
+        ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # 0.03 is a share of the 100 steps
         ({"above": 1}, [math.nan], [1]),
         ({"below": 1}, [math.inf], [1]),
         (
@@ -156,13 +156,13 @@ def test_the_message_has_metric_step_and_remedy():
 
 
 def test_a_missing_metric_is_reported_once_and_stops_nothing():
-    watched = monitor(
+    health_monitor = monitor(
         {"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True
     )
     events = [
         event
         for step in range(1, 4 * UNRECORDED_AFTER)
-        for event in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})
+        for event in health_monitor.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})
     ]
     assert [(event.step, event.metric, event.stops) for event in events] == [
         (UNRECORDED_AFTER, "seat_asymmetry/chess", False)
@@ -173,7 +173,7 @@ def test_a_missing_metric_is_reported_once_and_stops_nothing():
 @pytest.mark.parametrize("num_lines", range(8))
 def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_lines):
     rules = [{"metric": "x", "above": 1, "for_steps": 3}, {"metric": "x", "below": -1}, {"metric": "y", "above": 0}]
-    # None: no number
+    # None: the value is not a number
     lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]
     full_monitor, resumed_monitor = monitor(*rules), monitor(*rules, lines=lines[:num_lines])
     decisions = [(line["step"], full_monitor.observe(line["step"], {"x": line["x"]})) for line in lines]

@@ -152,12 +152,12 @@ def test_workers_change_no_byte(tmp_path, variant):
 )
 def test_a_resumed_run_plays_the_open_steps_again(tmp_path, finished_run, last_step, scale):
     path, expected = finished_run
-    copy = tmp_path / "run"
-    shutil.copytree(path, copy)
-    for step in checkpoint.steps(copy):
+    path_of_copy = tmp_path / "run"
+    shutil.copytree(path, path_of_copy)
+    for step in checkpoint.steps(path_of_copy):
         if step > last_step:
-            shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    assert train_run(copy, config_of(2, scale), resume=True) == expected
+            shutil.rmtree(path_of_copy / "checkpoints" / f"step_{step:06d}")
+    assert train_run(path_of_copy, config_of(2, scale), resume=True) == expected
 
 
 def checkpoint_files(path):
@@ -178,15 +178,15 @@ def test_a_resumed_run_with_minibatches_writes_the_same_checkpoints(tmp_path):
         league={"every": 0},
         matchmaker={"name": "mirror"},
     )
-    path, copy = tmp_path / "whole", tmp_path / "resumed"
+    path, path_of_copy = tmp_path / "whole", tmp_path / "resumed"
     train_run(path, config)
     expected = checkpoint_files(path)
-    shutil.copytree(path, copy)
-    for step in checkpoint.steps(copy):
+    shutil.copytree(path, path_of_copy)
+    for step in checkpoint.steps(path_of_copy):
         if step > 2:
-            shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    train_run(copy, config, resume=True)
-    resumed_checkpoints = checkpoint_files(copy)
+            shutil.rmtree(path_of_copy / "checkpoints" / f"step_{step:06d}")
+    train_run(path_of_copy, config, resume=True)
+    resumed_checkpoints = checkpoint_files(path_of_copy)
     assert [
         name for name in expected if resumed_checkpoints.get(name) != expected[name]
     ] == [] and resumed_checkpoints.keys() == expected.keys()

@@ -47,11 +47,11 @@ TWO_LEARNERS = {
 }
 
 
-def league_config(learners=TWO_LEARNERS, *, more=None, **league):
+def league_config(learners=TWO_LEARNERS, *, sections=None, **league):
     return resolve(
         {
             **BASE,
-            **(more or {}),
+            **(sections or {}),
             "league": {"every": 2, "keep": 4, "start": True, "plays": 12, "learners": learners, **league},
         }
     )
@@ -62,8 +62,8 @@ def weights_vector(model):
 
 
 def episodes_of(path, step):
-    episode_list = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
-    return [episode for _, episode in episode_list]
+    steps_and_episodes = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
+    return [episode for _, episode in steps_and_episodes]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_the_payoff_book_has_separate_learners(trained_league):
     )
     # the counter plays only against the main learner
     assert book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
-    assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # plays among members
+    assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # from games between members
 
 
 def test_each_episode_trains_the_learner_of_its_state(trained_league):
@@ -131,7 +131,7 @@ def test_both_learners_train_and_the_counter_restarts_at_each_snapshot(trained_l
         np.abs(weights_vector(counter.past[4].model) - weights_vector(counter.past[step].model)).max()
         for step in (0, 2)
     )
-    # two steps from its start; four from its first snapshot and back
+    # the counter restarts, so member 4 is two steps from its start but four steps from member 2
     assert 0 < distance_from_snapshot < distance_from_start
     assert not np.array_equal(weights_vector(main.past[0].model), weights_vector(counter.past[0].model))
     assert (
@@ -177,7 +177,7 @@ def test_a_league_of_one_learner_equals_a_plain_run(tmp_path):
 
 
 def test_learners_can_be_trained_one_after_another(tmp_path):
-    config = league_config({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
+    config = league_config({"main": {}, "counter": {}}, together=False, sections={"steps": 6}, every=2)
     engine = run(tmp_path / "run", config)
     learners = [
         {
@@ -207,7 +207,7 @@ def test_a_learner_can_have_its_own_schedule_and_random_restarts(tmp_path):
         "main": {"schedule": {"name": "plateau", "window": 2, "longest": 6}},
         "counter": {"schedule": gate, "restart": 0.5, "share": 2.0},
     }
-    engine = run(tmp_path / "run", league_config(learners, every=1, keep=12, more={"steps": 8}))
+    engine = run(tmp_path / "run", league_config(learners, every=1, keep=12, sections={"steps": 8}))
     league = json.loads(last(tmp_path / "run")[1])["league"]
     steps = {name: [member.step for member in engine.members if (member.name or "main") == name] for name in learners}
     assert steps["counter"] == [0, 2, 4, 6, 8]  # the main never plays against it, so the gate opens at the latest step
@@ -221,14 +221,14 @@ def test_league_jsonl_lists_every_snapshot_with_its_step(tmp_path):
     learners = {
         "main": {
             "schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}
-        },  # at the end of two windows: steps 4 and 8
+        },  # snapshots at the end of two windows: steps 4 and 8
         "counter": {
             "tag": "exploiter",
             "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0},
             "restart": 1.0,
-        },  # at the latest step: 6
+        },  # a snapshot at the latest step, 6
     }
-    config = league_config(learners, more={"steps": 8}, keep=2, plays=0)
+    config = league_config(learners, sections={"steps": 8}, keep=2, plays=0)
     run(tmp_path, config, until=5)
     assert [line["step"] for line in read_lines(tmp_path / "league.jsonl")] == [4]
     with open(tmp_path / "league.jsonl", "a") as file:
@@ -245,7 +245,7 @@ def test_league_jsonl_lists_every_snapshot_with_its_step(tmp_path):
 def test_a_league_works_with_a_lag(tmp_path):
     learners = {"main": {}, "counter": {"matchmaker": {"name": "by_tag", "past": {"main": 1.0}}}}
     config = league_config(
-        learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}}
+        learners, sections={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}}
     )
     with simulated_workers():
         run(tmp_path / "whole", config)
@@ -255,7 +255,7 @@ def test_a_league_works_with_a_lag(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("learners", "more", "message"),
+    ("learners", "sections", "message"),
     [
         ({"counter": {}}, {}, "one of them must be named main"),
         ({"main": {}, "counter": {}}, {"policies": {"third": {}}}, "'third' is trained and not among them"),
@@ -266,9 +266,9 @@ def test_a_league_works_with_a_lag(tmp_path):
         ({"main": {}, "a/b": {}}, {}, "a/b"),
     ],
 )
-def test_wrong_options_of_a_league_are_refused(learners, more, message):
+def test_wrong_options_of_a_league_are_refused(learners, sections, message):
     with pytest.raises(ConfigError, match=message):
-        league_config(learners, more=more)
+        league_config(learners, sections=sections)
 
 
 # A league with a population per role: two policies for two roles, and separate weights per side.
@@ -384,7 +384,7 @@ def test_a_run_is_evaluated_by_its_pair_of_mixtures(run_with_answer):
     assert [list(shares.values()) for shares in answer.sides] == [
         [weight for weight in side.tolist() if weight > 0] for side in sides
     ]
-    assert answer.sides[0] != answer.sides[1]  # in this run
+    assert answer.sides[0] != answer.sides[1]  # a condition of this test: the two sides differ in this run
     table = {}
     for seat, shares in enumerate(answer.sides):
         mixture = MemberMixture(shares, answer.agent)
@@ -474,7 +474,7 @@ def test_the_exported_pair_equals_that_of_the_run(run_with_answer, tmp_path):
         for agent in (exported_player, answer)
     ]
     assert replies[0] == replies[1]
-    trained_run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
+    trained_run.export(tmp_path / "one", answer="nash", policy="one")  # the models of one policy, for both roles
     assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [
         {str(reference): pytest.approx(weight) for reference, weight in shares.items()} for shares in answer.sides
     ]

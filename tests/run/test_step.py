@@ -117,7 +117,7 @@ def test_failed_games_are_counted_and_their_groups_dropped(monkeypatch):
     def reset_or_fail(*args, **kwargs):
         state = original_reset(*args, **kwargs)
         calls[0] += 1
-        if calls[0] == 3 or calls[0] > 16:  # the third game and all later starts
+        if calls[0] == 3 or calls[0] > 16:  # game 3 fails once; every start after the first 16 also fails
             state._position = None
         return state
 
@@ -400,15 +400,15 @@ def test_environment_metrics_are_means_over_trained_seats_by_hand():
     assert metrics["figure/code_words/clear"] == pytest.approx(sum(clear) / 40)
     forfeited = dataclasses.replace(batch[0], forfeited_by=0, turns=batch[0].turns[:1])
     assert environment_metrics([forfeited, batch[1]], [game]) == environment_metrics([batch[1]], [game])
-    unseen = [dataclasses.replace(episode, trained=(False,) * 4) for episode in batch]
-    assert environment_metrics(unseen, [game]) == {} == environment_metrics(batch, [make_game("kuhn_poker")])
+    untrained_batch = [dataclasses.replace(episode, trained=(False,) * 4) for episode in batch]
+    assert environment_metrics(untrained_batch, [game]) == {} == environment_metrics(batch, [make_game("kuhn_poker")])
 
 
 def test_entropy_is_estimated_from_the_sampled_tokens():
     """Three tokens of probability 1/2 and one of 1/8: (3 log 2 + log 8) / 4."""
     segments = [
-        Segment(kind="sampled", ids=(5,) * n, logprobs=(logprob,) * n)
-        for n, logprob in ((3, -math.log(2)), (1, -math.log(8)))
+        Segment(kind="sampled", ids=(5,) * count, logprobs=(logprob,) * count)
+        for count, logprob in ((3, -math.log(2)), (1, -math.log(8)))
     ]
     turns = [
         turn(0, 0)._replace(segments=(Segment(kind="prompt", ids=(1,)), segments[0])),
@@ -442,10 +442,13 @@ def test_the_reward_spread_is_within_groups_and_roles():
 def test_groups_of_one_and_an_empty_table_have_no_spread():
     assert group_metrics(turn_table([episode_with_rewards(0, 0, 1, 2), episode_with_rewards(1, 1, -1, 2)])) == {}
     assert group_metrics(turn_table([])) == {}
-    with_single = turn_table(
+    table_with_a_group_of_one = turn_table(
         [episode_with_rewards(0, 0, 1, 2), episode_with_rewards(1, 1, -1, 2), episode_with_rewards(2, 1, 1, 2)]
     )
-    assert group_metrics(with_single) == {"group_deviation": pytest.approx(0.5), "group_equal_share": 1 / 2}
+    assert group_metrics(table_with_a_group_of_one) == {
+        "group_deviation": pytest.approx(0.5),
+        "group_equal_share": 1 / 2,
+    }
 
 
 def test_rewards_of_attempts_are_means_over_seats_with_attempts():

@@ -40,11 +40,11 @@ def questions(monkeypatch):
 
 
 def stored_episodes(run, step):
-    return [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
+    return [episode for stored_step, episode in EpisodeStore(run / "episodes").episodes() if stored_step == step]
 
 
-def ask(client, step, number, turn_number, **params):
-    return client.get(f"/api/runs/0/episodes/{step}/{number}/policy/{turn_number}", params=params)
+def ask(client, step, episode_id, turn_number, **params):
+    return client.get(f"/api/runs/0/episodes/{step}/{episode_id}/policy/{turn_number}", params=params)
 
 
 def probability_of(answer, turn):
@@ -52,7 +52,7 @@ def probability_of(answer, turn):
 
 
 def reply_probability(turn):
-    return math.exp(sum(number for segment in turn.segments for number in segment.logprobs))
+    return math.exp(sum(logprob for segment in turn.segments for logprob in segment.logprobs))
 
 
 def reply_probability_by_hand(model, renderer, ids, action, temperature):
@@ -68,14 +68,14 @@ def reply_probability_by_hand(model, renderer, ids, action, temperature):
 def test_the_weights_that_played_give_the_recorded_probabilities(client, trained_run, questions):
     num_compared = 0
     for play in stored_episodes(trained_run, 3):
-        for turn_number, step in enumerate(play.turns):
+        for turn_number, played_turn in enumerate(play.turns):
             answer = ask(client, 3, play.episode_id, turn_number).json()
-            assert (answer["step"], answer["why"], answer["actions"]) == (2, None, list(step.legal_actions))
+            assert (answer["step"], answer["why"], answer["actions"]) == (2, None, list(played_turn.legal_actions))
             assert (answer["player"], answer["weights"]) == ("learner", "live")
             assert sum(answer["probabilities"]) + answer["other"] == pytest.approx(1, abs=1e-6)
             assert 0 < answer["other"] < 1
-            if step.event == "ok":
-                assert probability_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
+            if played_turn.event == "ok":
+                assert probability_of(answer, played_turn) == pytest.approx(reply_probability(played_turn), rel=1e-4)
                 num_compared += 1
     assert num_compared
 
@@ -86,18 +86,18 @@ def test_an_actions_probability_includes_the_end_token(client, trained_run, ques
     turn_number = len(play.turns) - 1
     queried_turn = play.turns[turn_number]
     ids = [
-        number
+        token
         for earlier_turn in play.turns[:turn_number]
         if earlier_turn.seat == queried_turn.seat
         for segment in earlier_turn.segments
-        for number in segment.ids
+        for token in segment.ids
     ]
     ids += [
-        number for segment in queried_turn.segments if segment.kind in ("prompt", "context") for number in segment.ids
+        token for segment in queried_turn.segments if segment.kind in ("prompt", "context") for token in segment.ids
     ]
     answer = ask(client, 3, play.episode_id, turn_number).json()
-    for action, chance in zip(answer["actions"], answer["probabilities"], strict=True):
-        assert chance == pytest.approx(
+    for action, probability in zip(answer["actions"], answer["probabilities"], strict=True):
+        assert probability == pytest.approx(
             reply_probability_by_hand(
                 engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature
             ),
@@ -142,12 +142,12 @@ def test_the_newest_earlier_checkpoint_is_used_else_the_first_later_one(steps, s
 
 
 def test_the_run_stays_loaded_until_its_checkpoint_changes(client, trained_run, questions):
-    numbers = [stored_episodes(trained_run, step)[0].episode_id for step in (2, 3)]
-    ask(client, 3, numbers[1], 0)
+    episode_ids = [stored_episodes(trained_run, step)[0].episode_id for step in (2, 3)]
+    ask(client, 3, episode_ids[1], 0)
     (engine,) = policy._engines.values()
-    ask(client, 3, numbers[1], 0)
+    ask(client, 3, episode_ids[1], 0)
     assert list(policy._engines.values()) == [engine]
-    assert ask(client, 2, numbers[0], 0).json()["step"] == 1
+    assert ask(client, 2, episode_ids[0], 0).json()["step"] == 1
     assert len(policy._engines) == 1 and engine not in policy._engines.values()
 
 
@@ -230,20 +230,20 @@ def test_with_several_policies_the_policy_of_the_role_is_used(open_client, tmp_p
         "evaluation.opponents=[]",
         run=path,
     )
-    client, policies_compared = open_client(path), set()
+    client, compared_seats = open_client(path), set()
     for play in stored_episodes(path, 3):
-        for turn_number, step in enumerate(play.turns):
+        for turn_number, played_turn in enumerate(play.turns):
             answer = ask(client, 3, play.episode_id, turn_number).json()
-            assert answer["player"] == f"learner-{('leader', 'helper')[step.seat]}"
-            if step.event == "ok":
-                assert probability_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
-                policies_compared.add(step.seat)
-    assert policies_compared == {0, 1}
+            assert answer["player"] == f"learner-{('leader', 'helper')[played_turn.seat]}"
+            if played_turn.event == "ok":
+                assert probability_of(answer, played_turn) == pytest.approx(reply_probability(played_turn), rel=1e-4)
+                compared_seats.add(played_turn.seat)
+    assert compared_seats == {0, 1}
     write_step(path, 4, [replace(play, agents=("learner", "learner"), players=())])  # as in older runs without names
-    for turn_number, step in enumerate(play.turns):
+    for turn_number, played_turn in enumerate(play.turns):
         assert (
             ask(client, 4, play.episode_id, turn_number).json()["player"]
-            == f"learner-{('leader', 'helper')[step.seat]}"
+            == f"learner-{('leader', 'helper')[played_turn.seat]}"
         )
 
 

@@ -79,7 +79,7 @@ def test_hidden_turns_have_only_their_position_and_the_critical_path(client):
     assert replay["environment"]["options"] is None
 
 
-def test_the_viewer_and_sparring_show_agree(client, tmp_path_factory):
+def test_the_viewer_agrees_with_the_command_sparring_show(client, tmp_path_factory):
     from typer.testing import CliRunner
 
     from sparring import cli
@@ -171,8 +171,8 @@ def test_candidates_and_missing_or_unusable_records_are_shown(open_client, tmp_p
     assert replay["turns"][0]["credit"] is None and replay["scale"] == {"advantage": None, "entropy": None}
     folder = write_run(tmp_path / "third", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
-    strange_turn, known_turn = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
-    assert strange_turn["oracle"]["regret"] is None and known_turn["oracle"]["regret"] == 1.5
+    turn_without_verdict, known_turn = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
+    assert turn_without_verdict["oracle"]["regret"] is None and known_turn["oracle"]["regret"] == 1.5
 
 
 def test_an_unknown_tokenizer_and_damaged_files_are_reported(open_client, tmp_path):

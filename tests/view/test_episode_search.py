@@ -19,7 +19,7 @@ def search(client, query=""):
     return answer.json()
 
 
-def numbers(client, query):
+def search_ids(client, query):
     return sorted(row["episode"] for row in search(client, query)["rows"])
 
 
@@ -79,7 +79,7 @@ def test_the_newest_step_comes_first_with_all_columns(client):
     ],
 )
 def test_search_conditions_select_episodes(client, query, episodes):
-    assert numbers(client, query) == episodes
+    assert search_ids(client, query) == episodes
 
 
 def test_facets_also_list_values_that_the_query_excludes(client):
@@ -141,8 +141,10 @@ def test_any_text_in_any_parameter_is_answered(client, text, name):
 
 def test_non_finite_values_and_candidates_are_ignored(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
-    episodes = [episode(number, turn(0, "pass")) for number in range(4)]
-    write_step(folder, 1, episodes, advantage=lambda number, seat: (float("nan"), float("inf"), 3.0, None)[number])
+    episodes = [episode(episode_id, turn(0, "pass")) for episode_id in range(4)]
+    write_step(
+        folder, 1, episodes, advantage=lambda episode_id, seat: (float("nan"), float("inf"), 3.0, None)[episode_id]
+    )
     rows = search(open_client(folder), "sort=advantage")["rows"]
     assert [row["advantage"] for row in rows] == [3.0, None, None, None]
     folder = write_run(tmp_path / "second", steps=())
@@ -190,7 +192,7 @@ def test_files_are_keyed_by_content_and_step(tmp_path):
     (folder / "episodes" / "part-000030.parquet").unlink()
     index.update({0: folder}, updates.append)
     rows = index.cursor().execute("SELECT episode FROM episodes ORDER BY 1").fetchall()
-    assert [number for (number,) in rows] == [40, 41, 42, 43, 99]
+    assert [episode_id for (episode_id,) in rows] == [40, 41, 42, 43, 99]
     assert len(index.cursor().execute("SELECT * FROM seats").fetchall()) == 10
     index.close()
     folder = write_run(tmp_path / "second", steps=(10,))

@@ -32,7 +32,7 @@ def test_after_a_crash_or_a_timeout_the_next_question_is_answered(worker_process
     with pytest.raises(RequestError, match="two lines") as error_info:
         worker_process.ask({"do": "raise"})
     assert error_info.value.status == 404
-    assert worker_process.ask({"do": "answer"}) == first_answer  # in one process
+    assert worker_process.ask({"do": "answer"}) == first_answer  # both answers come from one process
     with pytest.raises(RequestError, match="crashed"):
         worker_process.ask({"do": "crash"})
     second_answer = worker_process.ask({"do": "answer"})
@@ -49,14 +49,14 @@ def test_the_worker_ends_when_the_viewer_is_killed():
     script = (
         "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import WorkerProcess\n"
         "if __name__ == '__main__':\n"
-        "    aside = WorkerProcess('worker_answers', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
+        "    worker = WorkerProcess('worker_answers', 60.0); print(worker.ask({'do': 'answer'})['process'], flush=True); worker.ask({'do': 'hang'})\n"
     )
     viewer = subprocess.Popen(
         [sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
     )
-    process = int(viewer.stdout.readline())
-    time.sleep(1)  # the worker answers the question that never ends
-    worker = psutil.Process(process)
+    worker_pid = int(viewer.stdout.readline())
+    time.sleep(1)  # now the worker computes the answer that never ends
+    worker = psutil.Process(worker_pid)
     viewer.kill()
     viewer.wait()
     viewer.stdout.close()
@@ -100,31 +100,33 @@ def client(open_client, trained_run):
     return open_client(trained_run)
 
 
-def board(client, number, turn, **params):
-    return client.get(f"/api/runs/0/episodes/1/{number}/board/{turn}", params=params).json()
+def get_board(client, episode_id, turn, **params):
+    return client.get(f"/api/runs/0/episodes/1/{episode_id}/board/{turn}", params=params).json()
 
 
 def test_every_position_has_a_picture_and_text_also_when_exported(client, trained_run):
-    number = next(EpisodeStore(trained_run / "episodes").episodes())[1].episode_id
-    replay = client.get(f"/api/runs/0/episodes/1/{number}").json()
+    episode_id = next(EpisodeStore(trained_run / "episodes").episodes())[1].episode_id
+    replay = client.get(f"/api/runs/0/episodes/1/{episode_id}").json()
     assert replay["pictures"]
     for turn in range(len(replay["turns"]) + 1):
-        picture = board(client, number, turn)
+        picture = get_board(client, episode_id, turn)
         assert ET.fromstring(picture["svg"]).tag.endswith("svg") and picture["said"] and picture["why"] is None
-    assert board(client, number, 0, theme="dark")["svg"] != board(client, number, 0)["svg"]
-    turns = client.get(f"/api/runs/0/episodes/1/{number}").json()["turns"]
-    page = client.get(f"/export/0/1/{number}.html").text
+    assert get_board(client, episode_id, 0, theme="dark")["svg"] != get_board(client, episode_id, 0)["svg"]
+    turns = client.get(f"/api/runs/0/episodes/1/{episode_id}").json()["turns"]
+    page = client.get(f"/export/0/1/{episode_id}.html").text
     assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')
 
 
 def test_a_seat_sees_only_its_card(client, trained_run):
-    hands = [
+    prompts_by_episode = [
         (episode.episode_id, [turn.prompt for turn in episode.turns])
         for step, episode in EpisodeStore(trained_run / "episodes").episodes()
         if step == 1
     ]
-    for number, prompts in hands:
-        board_of_seat_0 = board(client, number, 0, seat=0)
-        open_board = board(client, number, 0)
+    for episode_id, prompts in prompts_by_episode:
+        board_of_seat_0 = get_board(client, episode_id, 0, seat=0)
+        open_board = get_board(client, episode_id, 0)
         assert board_of_seat_0["svg"] != open_board["svg"] and board_of_seat_0["said"] != open_board["said"], prompts
-    assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # at most one text per card
+    assert (
+        len({get_board(client, episode_id, 0, seat=0)["said"] for episode_id, _ in prompts_by_episode}) <= 3
+    )  # at most one text per card

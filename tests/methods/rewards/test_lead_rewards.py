@@ -254,7 +254,7 @@ def test_contribution_own_is_correct_cells_over_requested_cells(episodes):
                 if not call.log and (len(state.waves), seat) not in noted:
                     noted.add((len(state.waves), seat))
                     new_cells[len(state.waves), seat] = sum(
-                        (item, column) not in state.notes for item in call.items for column in range(2)
+                        (item, column) not in state.notes for item in call.rows for column in range(2)
                     )
         for (_, seat), cells in new_cells.items():
             requested[seat] += cells

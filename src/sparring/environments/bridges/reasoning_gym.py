@@ -34,7 +34,8 @@ WITH_FORMULAS = (
 )
 _UNSAFE_FORMULA = re.compile(
     r"[^\w\s+\-*/().,^=]|_|\.\s*[^\W\d]|\blambda\b"
-    r"|(?!\b(?:a?(?:sin|cos|tan|cot|sec|csc)h?|exp|log|sqrt|Integral)\s*\()\b[^\W\d]\w*\s*\("  # a call
+    r"|(?!\b(?:a?(?:sin|cos|tan|cot|sec|csc)h?|exp|log|sqrt|Integral)\s*\()"
+    r"\b[^\W\d]\w*\s*\("  # a call
     r"|\*\*(?!\s*\(?-?\d{1,2}(?!\d))|\*\*\s*\(?-?\d+\)?\s*\*\*"  # a large power
     r"|\)\s*\*\*.*\)\s*\*\*",
     re.DOTALL,

@@ -123,14 +123,18 @@ class BridgeEnvironment(Environment):
         else:
             self.min_utility, self.max_utility = bounds
 
-    @contextmanager
-    def probe(self) -> Iterator[None]:
-        """Call the library while the environment is made."""
+    def call_without_play(self, verb: str) -> library_call:
+        """Return the context of a call into the library outside of an episode."""
         caller = BridgePlay.__new__(BridgePlay)
         caller.rules = self
         caller.seed_streams(0)
+        return library_call(caller, verb)
+
+    @contextmanager
+    def probe(self) -> Iterator[None]:
+        """Call the library while the environment is made; its exceptions are a ``ConfigError``."""
         try:
-            with library_call(caller, "start"):
+            with self.call_without_play("start"):
                 yield
         except LibraryError as error:
             raise ConfigError(f"{error} Choose another id, or mend the library.") from error
@@ -173,7 +177,7 @@ class BridgePlay:
     def seed_streams(self, seed: int) -> None:
         """Set the play's own state of the process-wide random streams."""
         self.python_state: Any = random.Random(seed).getstate()
-        self.numpy_bits = np.random.MT19937(seed)
+        self.numpy_bits = np.random.PCG64(seed)
 
     def begin(self) -> None:
         """Make and reset the library's object."""

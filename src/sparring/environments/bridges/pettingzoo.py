@@ -40,14 +40,9 @@ def _board(free: str | None, *, is_reversed: bool = False) -> Callable[[Any, Any
         pieces, other_pieces = planes[..., 0] > 0, planes[..., 1] > 0
         if is_reversed:
             pieces, other_pieces = other_pieces, pieces
-        rows, number = [], 0
-        for row, other_row in zip(pieces, other_pieces, strict=True):
-            cells = []
-            for is_own, is_other in zip(row, other_row, strict=True):
-                cells.append("X" if is_own else "O" if is_other else free or str(number))
-                number += 1
-            rows.append(" ".join(cells))
-        return "\n".join(rows)
+        empty = np.arange(pieces.size).reshape(pieces.shape).astype(str) if free is None else free
+        cells = np.where(pieces, "X", np.where(other_pieces, "O", empty))
+        return "\n".join(map(" ".join, cells.tolist()))
 
     return describe
 
@@ -240,11 +235,10 @@ class PettingZooPlay(WordedPlay):
     def _read_state(self) -> None:
         game = self.library
         if not self._is_parallel:
-            while game.agents and (
-                game.terminations[game.agent_selection] or game.truncations[game.agent_selection]
-            ):
-                game.step(None)  # an agent that is done must step once with None
             agents = [game.agent_selection] if game.agents else []
+            while agents and (game.terminations[agents[0]] or game.truncations[agents[0]]):
+                game.step(None)  # an agent that is done must step once with None
+                agents = [game.agent_selection] if game.agents else []
         else:
             agents = game.agents
         self.done = not agents
@@ -252,9 +246,10 @@ class PettingZooPlay(WordedPlay):
         for seat in self.due_seats:
             agent = self.rules.roles[seat]
             observation = self._observations[agent] if self._is_parallel else game.observe(agent)
-            info = (self._infos if self._is_parallel else game.infos).get(agent, {})
             mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
-            mask = info.get("action_mask") if mask is None else mask
+            if mask is None:
+                infos = self._infos if self._is_parallel else game.infos
+                mask = infos.get(agent, {}).get("action_mask")
             self.set_view(seat, agent, observation, game.action_space(agent), mask)
 
     def advance(self, replies: Mapping[int, str]) -> None:

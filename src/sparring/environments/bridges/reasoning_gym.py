@@ -22,7 +22,6 @@ from sparring.environments.bridges.base import (
     as_number,
     check_id,
     import_library,
-    library_call,
 )
 
 TESTED = "0.1.25"
@@ -102,7 +101,8 @@ class ReasoningGym(Bank, BridgeEnvironment):
         self._start = lru_cache(maxsize=4096)(self._make_question)
 
     def _make_question(self, number: int) -> Mapping[str, Any]:
-        question: Mapping[str, Any] = self.questions[number]
+        with self.call_without_play("question"):
+            question: Mapping[str, Any] = self.questions[number]
         return question
 
     def start(self, number: int) -> Any:
@@ -115,8 +115,7 @@ class ReasoningGym(Bank, BridgeEnvironment):
 
     def starts(self) -> frozenset[str]:  # type: ignore[override]
         """Return all questions of the bank."""
-        with self.probe():
-            return frozenset(str(self.start(n)["question"]) for n in range(self.problems))
+        return frozenset(str(self.start(n)["question"]) for n in range(self.problems))
 
     def reset(self, stream: Stream) -> ReasoningGymPlay:
         """Return a new play."""
@@ -161,8 +160,7 @@ class ReasoningGymPlay(BridgePlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return the answer of a random question."""
-        with library_call(self, "sample"):
-            answer = self.rules.start(stream.integer(0, self.rules.problems)).get("answer")
+        answer = self.rules.start(stream.integer(0, self.rules.problems)).get("answer")
         return str(answer or "unknown")
 
     def advance(self, replies: Mapping[int, str]) -> None:

@@ -88,7 +88,7 @@ bridges: $(BRIDGES)/.installed ## install TextArena, PettingZoo, Gymnasium and r
 
 bridges-test: $(BRIDGES)/.installed ## run the tests of the bridges to other libraries
 	OMP_NUM_THREADS=1 $(BRIDGES)/bin/python -W ignore -m pytest tests/bridges
-	OMP_NUM_THREADS=1 $(BRIDGES)/bin/python -W ignore benchmarks/bridges.py --quick
+	OMP_NUM_THREADS=1 $(BRIDGES)/bin/python -W ignore benchmarks/bridge_turns.py --quick
 
 # W&B and trackio themselves, in an environment of their own, without an account and without a network
 SINKS := .venv-sinks

@@ -51,7 +51,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Does the tiny model learn tic-tac-toe of TextArena? Three seeds.",
+    summary="Does the tiny model learn tic-tac-toe of TextArena, with three seeds?",
     page="docs/bridges.md",
     hours=0.2,
     setting={

@@ -57,3 +57,4 @@ def table_of_checks(results: Results) -> str:
 
 
 MARKERS: dict[str, Maker] = {"bridges learned": table, "bridges checked": table_of_checks}
+SECTIONS = {"What the tiny model learned": table, "What conforms": table_of_checks}

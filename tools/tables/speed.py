@@ -176,6 +176,17 @@ def games():
     return markdown(("game", "turns/s", "TextArena turns/s", "ratio", "aim"), cells)
 
 
+def bridges():
+    """Return what a bridge adds to a turn of the library and of our loop, in milliseconds."""
+    names = ("ms/turn", "library ms/turn", "loop ms/turn", "added ms/turn")
+    cells = (
+        (f"`{row['bridge']}`", *(f"{row[name]:.3f}" for name in names), "0.15")
+        for row in rows("bridge_turns")
+    )
+    head = ("environment", "a turn, ms", "library alone", "our loop alone", "added", "aim")
+    return markdown(head, cells)
+
+
 def credit():
     """Return seconds on a million turns, and how much faster two are than released loops."""
     all_rows = rows("credit")
@@ -287,6 +298,7 @@ MARKERS = {
     "adapters": adapters,
     "efficiency": efficiency,
     "games": games,
+    "bridge turns": bridges,
     "credit": credit,
     "oracles": oracles,
     "chat": chat,

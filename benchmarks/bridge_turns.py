@@ -2,7 +2,7 @@
 
 The library alone plays the recorded actions of the same episodes with the same seeds. Our loop
 alone plays an environment that repeats the recorded prompts and legal actions. Run it in the
-environment of `make bridges`: .venv-bridges/bin/python benchmarks/bridges.py
+environment of `make bridges`: .venv-bridges/bin/python benchmarks/bridge_turns.py
 """
 
 import argparse
@@ -138,4 +138,4 @@ for name, game_options in GAMES.items():
             "added ms/turn": bridge - library - loop,
         }
     )
-record("bridges", rows, options)
+record("bridge_turns", rows, options)

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import GameError, RolloutError
-from sparring.core.records import Observation
+from sparring.core.records import ChatMessage, Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import complete_environment
@@ -142,6 +142,18 @@ FAULTS = {
             Observation(prompt=1, key="k"),
             Observation(prompt="say", key=None),
             Observation("say", "k", note=1),
+            Observation("say", "k", prefill=3),
+            Observation("say", "k", messages="text"),
+            Observation("say", "k", messages=(3,)),
+            Observation("say", "k", messages=(ChatMessage("user", None), ChatMessage("assistant", "b"))),
+            Observation("say", "k", messages=(ChatMessage("user", "a"),)),
+            Observation("say", "k", messages=(ChatMessage("assistant", "a"), ChatMessage("user", "b"))),
+            Observation("say", "k", messages=(ChatMessage("tool", "a"), ChatMessage("assistant", "b"))),
+            Observation(
+                "say",
+                "k",
+                messages=(ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("system", "c")),
+            ),
         )
     },
     **{

@@ -248,6 +248,13 @@ class ChatMessage(NamedTuple):
     content: str
 
 
+def can_precede_user(messages: Sequence[ChatMessage]) -> bool:
+    """Return whether a user's message may follow: a system message, then user and assistant."""
+    roles = [message.role for message in messages]
+    roles = roles[1:] if roles[:1] == ["system"] else roles
+    return roles == ["user", "assistant"] * (len(roles) // 2)
+
+
 class Observation(NamedTuple):
     """The environment's part of a seat's prompt."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import (
+    ChatMessage,
     Episode,
     Observation,
     SampledSpan,
@@ -27,6 +28,7 @@ from sparring.core.records import (
     Turn,
     TurnEvent,
     Verdict,
+    can_precede_user,
 )
 from sparring.core.rng import Stream
 from sparring.environments.base import (
@@ -405,16 +407,18 @@ class CheckedPlay:
     def _check_messages(self, seat: int, observation: Observation) -> None:
         """Check the messages before a prompt: their types, and the order of their roles."""
         messages: Any = observation.messages
-        are_texts = isinstance(messages, tuple) and all(
-            isinstance(part, str)
-            for part in (*(p for m in messages for p in m), observation.prefill)
-        )
-        roles = [message[0] for message in messages] if are_texts else []
-        roles = roles[1:] if roles[:1] == ["system"] else roles
-        if not are_texts or roles != ["user", "assistant"] * (len(roles) // 2):
+        if not (
+            isinstance(observation.prefill, str)
+            and isinstance(messages, tuple)
+            and all(isinstance(message, ChatMessage) for message in messages)
+            and all(isinstance(part, str) for message in messages for part in message)
+            and can_precede_user(messages)
+        ):
             raise self._error(
-                f"observe({seat}) has messages={quoted(messages)}; return a tuple of ChatMessage: "
-                "a system message, if any, then user and assistant in turn, at last the assistant"
+                f"observe({seat}) has messages={quoted(messages)} and prefill="
+                f"{quoted(observation.prefill)}; return a text as prefill, and a tuple of "
+                "ChatMessage: a system message, if any, then user and assistant in turn, at last "
+                "the assistant"
             )
 
     @property
@@ -538,9 +542,8 @@ class EpisodeInPlay:
     def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         play, observation = self.play, self._checked_play.observe(seat)
         ledger = self._ledgers[seat]
-        text, notice, is_retry = observation.text, "", False
-        if ledger is None:
-            text = observation.transcript
+        text = observation.transcript if ledger is None else observation.text
+        notice, is_retry = "", False
         if self._notices or self._num_illegal:
             notice = self._notices.get(seat, "")
             is_retry = seat in self._retrying_seats and seat in self._num_illegal
@@ -552,7 +555,8 @@ class EpisodeInPlay:
         legal, memory = self._checked_play.legal(seat), None
         if ledger is not None:
             ledger.ask(text, observation, is_retry=is_retry)
-            is_whole = ledger.prompt == observation.text
+            has_more = observation.messages or observation.prefill
+            is_whole = has_more and ledger.prompt == observation.text
             text = observation.transcript if is_whole else ledger.prompt
             memory = ledger.memory_example
         if memory is not None:  # the turn's own prompt comes after the memory

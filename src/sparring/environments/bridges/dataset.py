@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError, quoted
-from sparring.core.records import ChatMessage, Observation
+from sparring.core.records import ChatMessage, Observation, can_precede_user
 from sparring.core.rng import Stream
 from sparring.environments.bridges.base import (
     CALL_SECONDS,
@@ -146,15 +146,13 @@ def row_of(columns: Any, number: int, column: str) -> DatasetRow:
     prefill = str(columns.get("prefill") or "")
     if contents[-1].role == "assistant":
         prefill = contents.pop().content + prefill
-    chat = contents[1:] if contents and contents[0].role == "system" else contents
-    roles = [message.role for message in chat]
-    if not roles or roles != [("user", "assistant")[index % 2] for index in range(len(roles))]:
+    if not contents or contents[-1].role != "user" or not can_precede_user(contents[:-1]):
         raise ConfigError(
             f"{where}: the roles are {', '.join(m.role for m in contents) or 'none'}; write an "
             "optional system message, then user and assistant in turn, at last a user's message "
             "(after it an assistant's message as the beginning of the reply)."
         )
-    if roles[-1] != "user" or not contents[-1].content.strip():
+    if not contents[-1].content.strip():
         raise ConfigError(f"{where}: the last prompt is empty; leave the row out.")
     return DatasetRow(tuple(contents[:-1]), contents[-1].content, prefill, columns)
 

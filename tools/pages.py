@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.cli import get_docs_for_click
 
 from sparring.cli import app
+from sparring.cli.bridge import MARKS
 from sparring.cli.verbs import VERBS, command_of
 from sparring.config import PluginConfig, RunConfig
 from sparring.config.plugins import registry
@@ -175,7 +176,7 @@ def bridge_section(name: str) -> list[str]:
     cells = [
         (
             f"`{row['name']}`",
-            *("yes" if row[key] else "no" for key in ("has_seeds", "has_copies", "conforms")),
+            *(MARKS[row[key]] for key in ("has_seeds", "has_copies", "conforms")),
             f"{row['turns_per_second']:,.0f}" if row["conforms"] else "-",
             prose(row["problem"][:160]),
         )

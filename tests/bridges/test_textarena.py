@@ -6,7 +6,14 @@ import textarena as ta
 from sparring.api.bridge_check import check_bridge, library_ids
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.bridges.textarena import BRIEF, known_games, random_text, stated_actions, textarena
+from sparring.environments.bridges.textarena import (
+    BRIEF,
+    TextArenaPlay,
+    known_games,
+    random_text,
+    stated_actions,
+    textarena,
+)
 from sparring.environments.catalogue import make_game
 from sparring.testing import check_environment
 
@@ -192,6 +199,14 @@ def test_the_check_of_a_bridge_reports_what_fails():
     rows = [row for _, _, row in check_bridge("textarena", ["TicTacToe-v0", "Chess-v0"], plays=1)]
     assert [row.conforms for row in rows] == [True, False] and rows[0].has_seeds and rows[0].has_copies
     assert rows[0].turns_per_second > 0 and "SyntaxError" in rows[1].problem and not rows[1].begins
+    assert rows[1].has_seeds is None and rows[1].has_copies is None  # not tried, so unknown
+
+
+def test_wrong_copies_do_not_count_against_seeds(monkeypatch):
+    monkeypatch.setattr(TextArenaPlay, "clone", lambda play: TextArenaPlay(play.rules, play.seed + len(play.steps)))
+    ((_, _, row),) = check_bridge("textarena", ["GuessTheNumber-v0"], plays=2)
+    assert row.has_seeds is True and row.has_copies is False and not row.conforms
+    assert row.problem == "equal seeds or copies give other episodes"
 
 
 def test_a_game_that_would_ask_for_ever_ends_after_the_second_invalid_reply():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparring.config.plugins import registry
@@ -18,12 +18,22 @@ SECONDS = 30.0  # an environment is tried with fewer episodes after this time
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BridgeRow:
-    """What one environment of a library does; speed is that of random play."""
+    """What one environment of a library does; None: a problem came before the answer.
+
+    Args:
+        name: its id.
+        begins: whether an episode begins.
+        has_seeds: whether equal seeds gave equal episodes.
+        has_copies: whether copies of running episodes went on in the same way.
+        conforms: whether nothing broke the contract of environments.
+        turns_per_second: replies per second of random play.
+        problem: the first problem; "" if there is none.
+    """
 
     name: str
     begins: bool = False
-    has_seeds: bool = False
-    has_copies: bool = False
+    has_seeds: bool | None = None
+    has_copies: bool | None = None
     conforms: bool = False
     turns_per_second: float = 0.0
     problem: str = ""
@@ -63,10 +73,11 @@ def check_bridge(
 
 
 def _check(library: str, name: str, plays: int) -> BridgeRow:
-    begins, has_seeds, has_copies, turns, seconds = False, True, True, 0, 0.0
+    row = BridgeRow(name=name)
+    turns, seconds, has_seeds, has_copies = 0, 0.0, True, True
     try:
         rules = make_game(library, options={"game": name})
-        begins, start = True, time.monotonic()
+        row, start = replace(row, begins=True), time.monotonic()
         for number in range(plays):
             stream = Stream.from_seed(0).child(number)
             with CheckedEnvironmentCall(rules):
@@ -78,16 +89,14 @@ def _check(library: str, name: str, plays: int) -> BridgeRow:
                 has_copies &= history == [*play_randomly(rules, name, stream, copies=True)]
             if time.monotonic() - start > SECONDS:
                 break
-        problem = "" if has_seeds and has_copies else "equal seeds or copies give other episodes"
     except (SparringError, AssertionError) as error:
-        problem = " ".join(str(error).split())
-    conforms = not problem
-    return BridgeRow(
-        name=name,
-        begins=begins,
-        has_seeds=begins and has_seeds and conforms,
-        has_copies=begins and has_copies and conforms,
+        return replace(row, problem=" ".join(str(error).split()))
+    conforms = has_seeds and has_copies
+    return replace(
+        row,
+        has_seeds=has_seeds,
+        has_copies=has_copies,
         conforms=conforms,
         turns_per_second=turns / seconds if seconds else 0.0,
-        problem=problem,
+        problem="" if conforms else "equal seeds or copies give other episodes",
     )

@@ -13,6 +13,7 @@ from sparring.api.bridge_check import check_bridge, library_ids
 from sparring.cli.text import say
 from sparring.core.files import write_json_atomic
 
+MARKS = {True: "yes", False: "no", None: "-"}
 app = typer.Typer(add_completion=False, help="Try the environments of other libraries.")
 
 
@@ -40,7 +41,7 @@ def check(
     say(f"{'environment':<40} seeds copies conforms turns/s", file=sys.stdout)
     rows = []
     for number, total, row in check_bridge(library, ids or (), plays=plays):
-        marks = ["yes" if mark else "no" for mark in (row.has_seeds, row.has_copies, row.conforms)]
+        marks = [MARKS[mark] for mark in (row.has_seeds, row.has_copies, row.conforms)]
         speed = f"{row.turns_per_second:,.0f}" if row.turns_per_second else "-"
         say(
             f"{row.name:<40} {marks[0]:<5} {marks[1]:<6} {marks[2]:<8} {speed:>7}"

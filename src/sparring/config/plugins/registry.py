@@ -93,11 +93,16 @@ def bridges(slot: str) -> tuple[str, ...]:
     Such plug-ins are modules of a slot's package ``bridges``; ``names`` does not have them.
     """
     try:
-        folders = importlib.import_module(f"{package_of(slot)}.bridges").__path__
+        stems = _stems(f"{package_of(slot)}.bridges")
     except ModuleNotFoundError:
         return ()
-    stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
     return tuple(sorted(stem.name for stem in stems if _has_line(stem, f"{stem.name} = ")))
+
+
+def _stems(package: str) -> set[Path]:
+    """Return the paths of a package's modules, without suffix."""
+    folders = importlib.import_module(package).__path__
+    return {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
 
 
 @cache
@@ -112,10 +117,10 @@ def built_in(slot: str) -> tuple[str, ...]:
     """
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
-    folders = importlib.import_module(package_of(slot)).__path__
-    stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
     modules = {
-        stem.name for stem in stems if _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
+        stem.name
+        for stem in _stems(package_of(slot))
+        if _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
     }
     return tuple(sorted(modules | _standard_names(slot)))
 

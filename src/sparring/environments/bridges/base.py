@@ -18,6 +18,7 @@ import os
 import random
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -125,10 +126,7 @@ class BridgeEnvironment(Environment):
 
     def call_without_play(self, verb: str) -> library_call:
         """Return the context of a call into the library outside of an episode."""
-        caller = BridgePlay.__new__(BridgePlay)
-        caller.rules = self
-        caller.seed_streams(0)
-        return library_call(caller, verb)
+        return library_call(LibraryCaller(self, 0), verb)
 
     @contextmanager
     def probe(self) -> Iterator[None]:
@@ -140,7 +138,20 @@ class BridgeEnvironment(Environment):
             raise ConfigError(f"{error} Choose another id, or mend the library.") from error
 
 
-class BridgePlay:
+class LibraryCaller:
+    """The owner of a state of the process-wide random streams, for calls into a library."""
+
+    def __init__(self, rules: Any, seed: int) -> None:
+        self.rules = rules
+        self.seed_streams(seed)
+
+    def seed_streams(self, seed: int) -> None:
+        """Set the state of the random streams."""
+        self.python_state: Any = random.Random(seed).getstate()
+        self.numpy_bits = np.random.PCG64(seed)
+
+
+class BridgePlay(LibraryCaller, ABC):
     """Base of plays over a library.
 
     A subclass defines ``begin``, which makes the library's object, and ``advance``, which applies
@@ -162,7 +173,8 @@ class BridgePlay:
     first_texts: str
 
     def __init__(self, rules: Any, seed: int) -> None:
-        self.rules, self.seed = rules, seed
+        super().__init__(rules, seed)
+        self.seed = seed
         self._start()
 
     def _start(self) -> None:
@@ -170,22 +182,16 @@ class BridgePlay:
         self.done, self.returns = False, (0.0,) * seats
         self.steps: list[Mapping[int, str]] = []
         self.knowledge = [b""] * seats  # digest of everything that each seat has seen
-        self.seed_streams(self.seed)
         with library_call(self, "reset"):
             self.begin()
 
-    def seed_streams(self, seed: int) -> None:
-        """Set the play's own state of the process-wide random streams."""
-        self.python_state: Any = random.Random(seed).getstate()
-        self.numpy_bits = np.random.PCG64(seed)
-
+    @abstractmethod
     def begin(self) -> None:
         """Make and reset the library's object."""
-        raise NotImplementedError
 
+    @abstractmethod
     def advance(self, replies: Mapping[int, str]) -> None:
         """Apply the replies of the seats that are due, and read the new state."""
-        raise NotImplementedError
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Apply the replies of all seats that are due."""
@@ -204,6 +210,7 @@ class BridgePlay:
     def replay(self) -> None:
         """Restore the state before an incomplete step: the same replies from the same seed."""
         steps = self.steps
+        self.seed_streams(self.seed)
         self._start()
         for replies in steps:
             self.step(replies)
@@ -236,29 +243,29 @@ _NO_OUTPUT = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 class library_call:
-    """A context for calls of a play into its library.
+    """A context for calls into a library.
 
     Raises:
         LibraryError: on exit, in place of any exception of the library.
         HungError: the call does not return in time.
     """
 
-    __slots__ = ("_call", "_numpy_bits", "_play", "_python_state", "_stdout", "_verb", "_watch")
+    __slots__ = ("_call", "_caller", "_numpy_bits", "_python_state", "_stdout", "_verb", "_watch")
 
     _stdout: TextIO
 
-    def __init__(self, play: BridgePlay, verb: str) -> None:
-        self._play, self._verb = play, verb
-        rules = play.rules
+    def __init__(self, caller: LibraryCaller, verb: str) -> None:
+        self._caller, self._verb = caller, verb
+        rules = caller.rules
         self._watch = CallWatch(rules.call_seconds or call_limit_seconds())
         self._call = PluginCall(f"{named('environments', rules.name)}, {verb} of {rules.game_id},")
 
     def __enter__(self) -> None:
-        play = self._play
+        caller = self._caller
         self._python_state, self._numpy_bits = random.getstate(), mtrand.get_bit_generator()
         self._stdout, sys.stdout = sys.stdout, _NO_OUTPUT
-        random.setstate(play.python_state)
-        mtrand.set_bit_generator(play.numpy_bits)
+        random.setstate(caller.python_state)
+        mtrand.set_bit_generator(caller.numpy_bits)
         self._call.__enter__()
         self._watch.__enter__()
 
@@ -268,10 +275,10 @@ class library_call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        play = self._play
+        caller = self._caller
         self._watch.__exit__()
         self._call.__exit__(None, None, None)
-        play.python_state = random.getstate()
+        caller.python_state = random.getstate()
         random.setstate(self._python_state)
         mtrand.set_bit_generator(self._numpy_bits)
         sys.stdout = self._stdout
@@ -285,7 +292,7 @@ class library_call:
             frames = traceback.extract_tb(error.__traceback__)
             place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}"
             raise LibraryError(
-                f"{play.rules.name}: {self._verb} of {play.rules.game_id!r} failed{place}: "
+                f"{caller.rules.name}: {self._verb} of {caller.rules.game_id!r} failed{place}: "
                 f"{type(error).__name__}: {_one_line(error)}."
             ) from error
 

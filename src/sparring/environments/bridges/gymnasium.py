@@ -155,7 +155,6 @@ class GymnasiumPlay(WordedPlay):
         if self.rules.game.rpartition("-v")[0] not in (*WORDINGS, *VARIANTS, *CONTROL):
             return False
         self.library = copy.deepcopy(self.library)
-        self.views, self.legal_numbers = dict(self.views), dict(self.legal_numbers)
         return True
 
 

@@ -270,7 +270,6 @@ class PettingZooPlay(WordedPlay):
         if self._is_parallel or not self.rules.game.startswith("classic/"):
             return False
         self.library = _copy_game(self.library, {})
-        self.views, self.legal_numbers = dict(self.views), dict(self.legal_numbers)
         return True
 
 

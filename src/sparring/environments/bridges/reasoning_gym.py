@@ -18,7 +18,6 @@ from sparring.environments.bridges.base import (
     CALL_SECONDS,
     BridgeEnvironment,
     BridgePlay,
-    LibraryError,
     as_number,
     check_id,
     import_library,
@@ -57,8 +56,7 @@ class ReasoningGym(Bank, BridgeEnvironment):
     Pitfalls: many sets score a wrong answer a little above 0 (0.01 for a wrong form). A reply whose
     scoring raises an exception scores 0. Nine sets evaluate replies as Python or as formulas; there
     a reply with a call or a large power scores 0 and is not evaluated. In small sets other banks
-    repeat questions; the
-    evaluation plays only those that training has not seen.
+    repeat questions; the evaluation plays only those that training has not seen.
     Reference: reasoning-gym (arXiv 2505.24760), version 0.1.25.
     Verified by: tests/bridges/test_reasoning_gym.py.
 
@@ -167,13 +165,14 @@ class ReasoningGymPlay(BridgePlay):
         """Score the reply."""
         self.reply = replies[0]
         if is_unsafe(self.rules.game, self.reply):
-            raise LibraryError(f"reasoning_gym: {self.rules.game!r} would evaluate the reply.")
+            self.recover(replies)
+            return
         score = self.rules.questions.score_answer(answer=self.reply, entry=self.question)
         self.returns = (as_number(score, f"reasoning_gym: the score of {self.rules.game!r}"),)
         self.done = True
 
     def recover(self, replies: Mapping[int, str]) -> bool:
-        """Score a reply 0 whose scoring raised."""
+        """Score a reply 0 whose scoring raised, or was not tried."""
         self.has_scoring_error, self.done, self.returns = True, True, (0.0,)
         return True
 

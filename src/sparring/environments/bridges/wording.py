@@ -140,8 +140,10 @@ class WordedPlay(BridgePlay):
     def set_view(self, seat: int, agent: str, observation: Any, space: Any, mask: Any) -> None:
         """Set the observation and the legal actions of a seat that is due."""
         rules = self.rules
-        text = self.views[seat] = rules.wording.describe(self.library, observation, agent)
-        self.legal_numbers[seat] = rules.legal_numbers(self.library, agent, space, mask)
+        text = rules.wording.describe(self.library, observation, agent)
+        numbers = rules.legal_numbers(self.library, agent, space, mask)
+        self.views = {**self.views, seat: text}  # new mappings, as copies of the play share them
+        self.legal_numbers = {**self.legal_numbers, seat: numbers}
         self.add_to_knowledge(seat, text)
 
     def due(self) -> tuple[int, ...]:

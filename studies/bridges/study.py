@@ -1,8 +1,8 @@
-"""Does the tiny model learn a game of another library? Tic-tac-toe of TextArena, three seeds.
+"""Does the tiny model learn games of other libraries? Two games, three seeds.
 
 Each run trains against itself, its snapshots and a random player. The results per seed are the
 shares of wins and draws against the random player over 200 episodes in each seat, with the EMA
-weights, at the end of training. The game always begins with the empty board, so there is no unseen
+weights, at the end of training. Both games always begin with the empty board, so there is no unseen
 initial state; the random player makes the positions differ.
 """
 
@@ -51,11 +51,11 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Does the tiny model learn tic-tac-toe of TextArena, with three seeds?",
+    summary="Does the tiny model learn games of TextArena and PettingZoo, with three seeds?",
     page="docs/bridges.md",
-    hours=0.2,
+    hours=1,
     setting={
-        "recipes": ["bridges/textarena-tictactoe-tiny"],
+        "recipes": ["bridges/textarena-tictactoe-tiny", "bridges/pettingzoo-connect-four-tiny"],
         "seeds": 3,
         "changes": [],
     },

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +11,9 @@ from sparring.environments import minesweeper
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.environments.sudoku.solver import reference
 from sparring.league.seating import make_arms, step_specs
-from sparring.measure.initial_states import SeenInitialStates, measured_starts
-from sparring.measure.matches import play_matches
+from sparring.measure.initial_states import SeenInitialStates, all_starts, measured_starts
+from sparring.measure.matches import intervals_of, play_matches
+from sparring.measure.references import compare_with_uniform
 from sparring.play.players.base import TextAgent
 from sparring.run.step import Methods
 
@@ -188,3 +191,18 @@ def test_memorised_puzzles_do_not_count_as_unseen_success():
         for starts in measured_starts(game, SeenInitialStates(config, [game]))
     }
     assert success == {"unseen": 0.0, "seen": 1.0}
+
+
+def test_success_is_left_out_where_the_highest_payoff_is_unknown():
+    (game,) = config_and_games({"name": "sudoku", "options": {"blanks": 2, "puzzles": 12}})[1]
+    agent, stream = MemorisingPlayer(game.starts()), Stream.from_seed(1)
+    report = play_matches(game, agent, agent, games_per_seat=2, stream=stream)
+    assert ": success 1.000" in compare_with_uniform(game, report, stream, all_starts(game))
+    known = report.seats[0]
+    assert set(intervals_of(known)) == {"success", "return"} and known.success.mean == 1.0
+    game.max_utility = math.inf
+    report = play_matches(game, agent, agent, games_per_seat=2, stream=stream)
+    unknown = report.seats[0]
+    assert set(intervals_of(unknown)) == {"return"}
+    assert unknown.mean_return == known.mean_return
+    assert ": mean return" in compare_with_uniform(game, report, stream, all_starts(game))

@@ -42,7 +42,8 @@ class MatchRecord:
     win_or_draw: Interval  # Wilson interval of P(win or draw)
     # share of illegal or unparsable replies of the agent; the interval has games as clusters
     illegal: Interval
-    # Wilson interval of P(the return is the most that the game pays), in games of one seat
+    # Wilson interval of P(the return is the most that the game pays), in games of one seat; nan if
+    # the environment does not state its highest payoff
     success: Interval | None = None
     regret: Regret | None = None  # what the agent's turns lost, if an oracle judged them
     # games with a conversation longer than a model's context; no other field counts them
@@ -161,7 +162,10 @@ def _seat_record(
     result = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
         num_solved = sum(is_highest_payoff(game, episode.returns[0]) for episode in episodes)
-        result = replace(result, success=wilson_interval(num_solved, len(episodes), level=level))
+        success = wilson_interval(num_solved, len(episodes), level=level)
+        if math.isinf(game.max_utility):
+            success = replace(success, mean=math.nan, low=math.nan, high=math.nan)
+        result = replace(result, success=success)
     return (
         result
         if judge is None
@@ -258,12 +262,13 @@ def _notes(game: Environment, rollout: Rollout, num_games: int) -> tuple[str, ..
 
 
 def intervals_of(record: MatchRecord) -> dict[str, Interval]:
-    """Return a record's win rates (with one seat: success), return, and regret if judged."""
-    intervals = (
-        {"success": record.success}
-        if record.success
-        else {"win": record.win, "win_or_draw": record.win_or_draw}
-    )
+    """Return a record's win rates (with one seat: success, if known), return, and regret."""
+    if record.success is None:
+        intervals = {"win": record.win, "win_or_draw": record.win_or_draw}
+    elif math.isnan(record.success.mean):
+        intervals = {}
+    else:
+        intervals = {"success": record.success}
     intervals["return"] = record.mean_return
     return intervals | (record.regret.intervals if record.regret is not None else {})
 

@@ -5,6 +5,7 @@ Shapes: P is the number of seats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -229,8 +230,10 @@ def compare_with_uniform(
     agent_mean, uniform_mean = (result.overall.mean_return.mean for result in (report, uniform))
     payoffs = f"mean return {agent_mean:.3f}, uniform play {uniform_mean:.3f}"
     opponent_text += "" if starts.label == "all" else f" on {starts.label} starts"
-    shares = f"{figure} {share:.3f}, uniform play {uniform_share:.3f}"
-    return f"{game.name}{opponent_text}: {shares}; {payoffs}."
+    shares = (
+        "" if math.isnan(share) else f"{figure} {share:.3f}, uniform play {uniform_share:.3f}; "
+    )
+    return f"{game.name}{opponent_text}: {shares}{payoffs}."
 
 
 def _share(report: MatchReport, seats: int) -> float:

@@ -32,7 +32,7 @@ Metrics, per game GAME:
     match/GAME/BOT/ROLE/failed      share of games that failed with an error; they count in no
                                     other metric; absent if 0
     match/GAME/BOT/ROLE/success     games of one seat, instead of win and win_or_draw: share of
-                                    games with the highest payoff
+                                    games with the highest payoff; absent if it is unknown
     match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in
                                     units of the payoff; 0 is perfect; _low, _high
     match/GAME/BOT/ROLE/optimal     share of judged turns with one of the oracle's best actions;

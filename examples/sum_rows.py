@@ -1,10 +1,12 @@
 """Rows for the bridge `dataset`, and a reward function as TRL's GRPOTrainer takes it.
 
-python examples/sum_rows.py writes sums.jsonl: 2,000 sums with their answers.
+python examples/sum_rows.py [FILE] writes sums.jsonl, or FILE: 2,000 sums with the beginning of each
+reply and its answer.
 """
 
 import json
 import random
+import sys
 from pathlib import Path
 
 SLOT = "reward_functions"  # the functions that recipes may name: sum_rows.is_short
@@ -12,8 +14,8 @@ PLUGINS = ("is_short",)
 
 
 def is_short(completions, **columns):
-    """Return 1 for each completion of at most six characters."""
-    return [float(len(text.strip()) <= 6) for text in completions]
+    """Return 1 for each completion of at most 16 characters."""
+    return [float(len(text.strip()) <= 16) for text in completions]
 
 
 def write_rows(path, count=2000, seed=0):
@@ -21,12 +23,13 @@ def write_rows(path, count=2000, seed=0):
     draws = random.Random(seed)
     pairs = [(draws.randrange(100), draws.randrange(100)) for _ in range(count)]
     rows = [
-        {"prompt": f"What is {a} + {b}? Reply with the number only.", "answer": str(a + b)}
+        {"prompt": f"What is {a} + {b}?", "prefill": f"{a} + {b} =", "answer": str(a + b)}
         for a, b in pairs
     ]
     Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_rows("sums.jsonl")
-    print("sums.jsonl: 2,000 rows with the columns prompt and answer")
+    path = sys.argv[1] if len(sys.argv) > 1 else "sums.jsonl"
+    write_rows(path)
+    print(f"{path}: 2,000 rows with the columns prompt, prefill and answer")

@@ -100,7 +100,7 @@ def play_episodes(
             "one per seat."
         )
     agents: dict[str, Agent] = {}
-    seats = tuple(_add_agent(player, agents) for player in players)
+    seats = tuple(add_agent(player, agents) for player in players)
     trained_seats = range(game.num_seats) if trained is None else trained
     if not isinstance(trained_seats, Sequence) or not all(
         seat in range(game.num_seats) for seat in trained_seats
@@ -109,23 +109,57 @@ def play_episodes(
             f"trained={quoted(trained)} is not a list of seats; {game.name} has 0 "
             f"to {game.num_seats - 1}."
         )
-    root = Stream.from_seed(seed).child("api")
+    trained_flags = tuple(seat in trained_seats for seat in range(game.num_seats))
     specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number // group_size,
-            deal=root.child("deal").child(number // group_size),
-            stream=root.child("play").child(number),
-            seats=seats,
-            trained=tuple(seat in trained_seats for seat in range(game.num_seats)),
+        episode_spec(
+            game, seats, trained_flags, seed=seed, number=number, group=number // group_size
         )
         for number in range(plays)
     ]
     return play_teams(specs, agents, retries=0, in_flight=in_flight)
 
 
-def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
+def episode_spec(
+    game: Environment,
+    seats: Sequence[str],
+    trained: tuple[bool, ...],
+    *,
+    seed: int,
+    number: int,
+    group: int,
+) -> EpisodeSpec:
+    """Return the spec of one of the episodes of a seed.
+
+    Args:
+        game: the environment.
+        seats: the name of the player in each seat, [num_seats].
+        trained: whether the turns of each seat are trained, [num_seats].
+        seed: seed of all episodes.
+        number: number of the episode.
+        group: number of the initial state.
+    """
+    root = Stream.from_seed(seed).child("api")
+    return EpisodeSpec(
+        game=game,
+        episode_id=number,
+        group_id=group,
+        deal=root.child("deal").child(group),
+        stream=root.child("play").child(number),
+        seats=seats,
+        trained=trained,
+    )
+
+
+def add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
+    """Add a player to the agents by name, and return its name.
+
+    Args:
+        player: a bot as on the command line, a run, or an agent.
+        agents: the agents so far, by name.
+
+    Raises:
+        ConfigError: the player cannot be made.
+    """
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()

@@ -1,4 +1,6 @@
-"""Bridges to the trainers verl and TRL, which can then use Sparring's estimators and losses.
+"""Sparring inside other libraries: credit and losses in trainers, environments in their interfaces.
 
-``verl.py`` imports verl and ``trl.py`` imports TRL; no other module needs these packages.
+``verl.py`` and ``trl.py`` bring estimators and losses to these trainers. ``pettingzoo.py``,
+``gymnasium.py`` and ``textarena.py`` offer the environments. Each of these modules imports its
+library; no other module needs these packages.
 """

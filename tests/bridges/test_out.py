@@ -247,10 +247,10 @@ def test_seeds_determine_the_sequence_of_episodes():
         infos = [env.reset(seed=seed)[1] for seed in seeds]
         return [info.get("player_0", info)["text"] for info in infos]
 
-    one, other = parallel_env("kuhn_poker"), parallel_env("kuhn_poker")
-    sequence = first_texts(one, [5, *[None] * 9])
-    assert sequence == first_texts(other, [np.int64(5), *[None] * 9]) and len(set(sequence)) > 1
-    assert first_texts(one, [5]) == sequence[:1] and first_texts(one, range(10)) != sequence
+    env, other_env = parallel_env("kuhn_poker"), parallel_env("kuhn_poker")
+    sequence = first_texts(env, [5, *[None] * 9])
+    assert sequence == first_texts(other_env, [np.int64(5), *[None] * 9]) and len(set(sequence)) > 1
+    assert first_texts(env, [5]) == sequence[:1] and first_texts(env, range(10)) != sequence
     assert first_texts(GymnasiumEnv("kuhn_poker"), [5, *[None] * 9]) == sequence
     state = random.getstate()
     arena = TextArenaEnv("kuhn_poker")

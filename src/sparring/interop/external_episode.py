@@ -1,8 +1,8 @@
 """Episodes in which code outside of Sparring replies for some seats.
 
 The modules ``pettingzoo``, ``gymnasium`` and ``textarena`` show these episodes in the interfaces of
-these libraries. They are the episodes of ``sparring.play_episodes``: equal seeds give equal initial
-states and opponents, and the environment's rule for illegal replies decides about such replies.
+these libraries. The episodes are those of ``sparring.play_episodes``: equal seeds give equal
+initial states and opponents, and the environment's rule decides about illegal replies.
 """
 
 from __future__ import annotations

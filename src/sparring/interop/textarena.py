@@ -57,8 +57,9 @@ class TextArenaEnv(textarena.Env):  # type: ignore[misc]
     """An environment of Sparring in TextArena's interface; every seat is a player of TextArena.
 
     Seats that are due at once are asked in their order, and see no reply of one another before all
-    have replied. The environment parses replies. Its rule decides about illegal replies: by default
-    the seat forfeits. ``close`` returns the payoffs, and ``game_info`` with the reason of the end.
+    have replied. The environment parses replies. The rule ``illegal`` decides about illegal
+    replies: by default the seat forfeits. ``close`` returns the payoffs, and ``game_info`` with the
+    reason of the end.
 
     Args:
         environment: a name from `sparring list environments`, or an environment.

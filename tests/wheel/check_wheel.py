@@ -17,7 +17,8 @@ IMPORT_ALL = """
 import importlib, pkgutil, sparring
 for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
     if module.name not in (
-        "sparring.engine.workers.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl",
+        "sparring.engine.workers.fleet.ray_driver", "sparring.interop.gymnasium",
+        "sparring.interop.pettingzoo", "sparring.interop.textarena", "sparring.interop.trl", "sparring.interop.verl",
         "sparring.view.app",  # of extras
         "sparring.models.samplers.vllm.child.sparring_vllm",  # of another environment
     ):

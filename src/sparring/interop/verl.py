@@ -206,7 +206,7 @@ class PolicyLoss:
         """
         self.terms.check()
         mask = response_mask.bool()
-        info = dict(getattr(config, "global_info", None) or {})
+        info = dict(getattr(config, "global_batch_info", None) or {})
         if not bool(mask.any()):
             return (log_prob * 0.0).sum(), {}
         factor = None if rollout_is_weights is None else rollout_is_weights[mask]

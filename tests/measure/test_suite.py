@@ -612,6 +612,9 @@ def test_success_is_the_largest_return_even_without_an_oracle():
     assert row_figures["success"]["mean"] == 0.25 and "oracle" not in row_figures and "wins" not in row_figures
     match = nim_row("1;2", oracle=None)
     assert "success" not in figures(counts, match, match.make_game())
+    game = row.make_game()
+    game.max_utility = math.inf  # unknown
+    assert "success" not in figures(counts, row, game)
 
 
 def test_the_sum_of_no_tallies_has_no_figures():

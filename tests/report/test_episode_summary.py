@@ -1,5 +1,7 @@
 """The summary of a finished episode for its human player."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,10 @@ def test_the_summary_has_moves_result_and_the_policys_probabilities():
 )
 def test_the_winner_is_named_in_the_words_of_the_game(name, returns, text):
     assert result_text(make_game(name), returns, 0).startswith(text)
+
+
+@pytest.mark.parametrize(("name", "text"), [("sudoku", "You got 0.5."), ("tiny_hanabi", "Together you got 0.5.")])
+def test_an_unknown_highest_payoff_is_not_named(name, text):
+    game = make_game(name)
+    game.max_utility = math.inf
+    assert result_text(game, (0.5, 0.5), 0) == text

@@ -31,7 +31,7 @@ class MatchRecord:
 
     A game is a win if the agent's return is above the returns of all other teams, a draw if it
     equals the best of them, and a loss otherwise. Cooperative games count as draws, and games of
-    one seat as wins; for one seat ``success`` has the result.
+    one seat as wins; for one seat ``success`` has the result, if the highest payoff is known.
     """
 
     wins: int
@@ -42,9 +42,8 @@ class MatchRecord:
     win_or_draw: Interval  # Wilson interval of P(win or draw)
     # share of illegal or unparsable replies of the agent; the interval has games as clusters
     illegal: Interval
-    # Wilson interval of P(the return is the most that the game pays), in games of one seat; nan if
-    # the environment does not state its highest payoff
-    success: Interval | None = None
+    has_one_seat: bool = False
+    success: Interval | None = None  # see ``success_interval``; None with several seats
     regret: Regret | None = None  # what the agent's turns lost, if an oracle judged them
     # games with a conversation longer than a model's context; no other field counts them
     truncated: int = 0
@@ -161,11 +160,9 @@ def _seat_record(
 ) -> MatchRecord:
     result = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
-        num_solved = sum(is_highest_payoff(game, episode.returns[0]) for episode in episodes)
-        success = wilson_interval(num_solved, len(episodes), level=level)
-        if math.isinf(game.max_utility):
-            success = replace(success, mean=math.nan, low=math.nan, high=math.nan)
-        result = replace(result, success=success)
+        num_by_return = Counter(episode.returns[0] for episode in episodes)
+        success = success_interval(game, num_by_return, level=level)
+        result = replace(result, has_one_seat=True, success=success)
     return (
         result
         if judge is None
@@ -176,6 +173,24 @@ def _seat_record(
 def is_highest_payoff(game: Environment, value: float) -> bool:
     """Return whether a return is the highest possible payoff of the game."""
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
+
+
+def success_interval(
+    game: Environment, num_by_return: Mapping[float, int], *, level: float
+) -> Interval | None:
+    """Return the share of games with the highest payoff; None if the environment states none.
+
+    Args:
+        game: the game.
+        num_by_return: number of games by their return.
+        level: confidence level of the Wilson interval.
+    """
+    if math.isinf(game.max_utility):
+        return None
+    num_successes = sum(
+        num for value, num in num_by_return.items() if is_highest_payoff(game, value)
+    )
+    return wilson_interval(num_successes, sum(num_by_return.values()), level=level)
 
 
 def match_spec(
@@ -263,12 +278,11 @@ def _notes(game: Environment, rollout: Rollout, num_games: int) -> tuple[str, ..
 
 def intervals_of(record: MatchRecord) -> dict[str, Interval]:
     """Return a record's win rates (with one seat: success, if known), return, and regret."""
-    if record.success is None:
-        intervals = {"win": record.win, "win_or_draw": record.win_or_draw}
-    elif math.isnan(record.success.mean):
-        intervals = {}
-    else:
-        intervals = {"success": record.success}
+    intervals: dict[str, Interval] = {}
+    if record.success is not None:
+        intervals["success"] = record.success
+    elif not record.has_one_seat:
+        intervals |= {"win": record.win, "win_or_draw": record.win_or_draw}
     intervals["return"] = record.mean_return
     return intervals | (record.regret.intervals if record.regret is not None else {})
 

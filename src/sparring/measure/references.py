@@ -5,7 +5,6 @@ Shapes: P is the number of seats.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -231,11 +230,14 @@ def compare_with_uniform(
     payoffs = f"mean return {agent_mean:.3f}, uniform play {uniform_mean:.3f}"
     opponent_text += "" if starts.label == "all" else f" on {starts.label} starts"
     shares = (
-        "" if math.isnan(share) else f"{figure} {share:.3f}, uniform play {uniform_share:.3f}; "
+        f"{figure} {share:.3f}, uniform play {uniform_share:.3f}; "
+        if share is not None and uniform_share is not None
+        else ""
     )
     return f"{game.name}{opponent_text}: {shares}{payoffs}."
 
 
-def _share(report: MatchReport, seats: int) -> float:
-    success = report.seats[0].success
-    return success.mean if seats == 1 and success is not None else report.overall.win_or_draw.mean
+def _share(report: MatchReport, seats: int) -> float | None:
+    """Return the share of successes of one seat, if known, or of wins and draws."""
+    share = report.seats[0].success if seats == 1 else report.overall.win_or_draw
+    return None if share is None else share.mean

@@ -55,9 +55,9 @@ from sparring.measure.matches import (
     OPPONENT,
     illegal_replies,
     illegal_share,
-    is_highest_payoff,
     match_spec,
     outcome,
+    success_interval,
 )
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.oracle_regret import Judge, add_judged_turns, judge_turns
@@ -539,10 +539,9 @@ def figures(
         as_data(_clip(score(mean, row.normalise))) if row.normalise is not None else None
     )
     if game.num_seats == 1 or row.oracle is not None:
-        num_successes = sum(
-            num for value, num in counts["returns"].items() if is_highest_payoff(game, float(value))
-        )
-        result["success"] = as_data(wilson_interval(num_successes, games, level=level))
+        num_by_return = {float(value): num for value, num in counts["returns"].items()}
+        success = success_interval(game, num_by_return, level=level)
+        result |= {} if success is None else {"success": as_data(success)}
     if row.oracle is not None:
         judged_regret = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
         result |= {name: as_data(interval) for name, interval in judged_regret.intervals.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,9 @@ def ending_text(game: Environment, episode: Episode, seat: int) -> str:
 def result_text(game: Environment, returns: tuple[float, ...], seat: int) -> str:
     """Return a sentence that says who won, with the payoffs."""
     payoff = returns[seat]
+    is_known = math.isfinite(game.max_utility)
+    if not is_known and (game.num_seats == 1 or game.cooperative):
+        return f"{'You' if game.num_seats == 1 else 'Together you'} got {payoff:g}."
     if game.num_seats == 1:
         prefix = "You made it" if is_highest_payoff(game, payoff) else "You did not make it"
         return f"{prefix}: {payoff:g} of at most {game.max_utility:g}."

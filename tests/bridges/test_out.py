@@ -155,10 +155,10 @@ def test_observations_hold_the_conversation_and_the_mask_of_legal_actions():
 def test_simultaneous_actions_are_hidden_until_all_have_acted():
     env = aec_env("rock_paper_scissors")
     env.reset(seed=0)
-    before = env.observe("player_1")
+    first_observation = env.observe("player_1")
     env.step(0)
     assert env.agent_selection == "player_1" and env.rewards == {"player_0": 0.0, "player_1": 0.0}
-    assert all(np.array_equal(env.observe("player_1")[key], value) for key, value in before.items())
+    assert all(np.array_equal(env.observe("player_1")[key], value) for key, value in first_observation.items())
     env.step(1)
     assert env.actions == ("rock", "paper", "scissors") and env.rewards == {"player_0": -1.0, "player_1": 1.0}
 

@@ -20,7 +20,7 @@ from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.plan import TINY
 from sparring.environments.base import (
     Environment,
-    random_reply,
+    random_replies,
     side_numbers,
     teams_of,
     temporary_play,
@@ -238,11 +238,7 @@ def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str
     with environment_call(game), temporary_play(game, stream) as state:
         moment = 0
         while not set(seats) & set(state.due()):
-            replies = {
-                seat: random_reply(state, seat, state.legal(seat), stream.child(moment).child(seat))
-                for seat in state.due()
-            }
-            state.step(replies)
+            state.step(random_replies(state, stream.child(moment)))
             moment += 1
         seat_due = next(seat for seat in state.due() if seat in seats)
         observation = state.observe(seat_due)

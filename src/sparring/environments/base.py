@@ -705,6 +705,21 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
     return reply
 
 
+def random_replies(play: Play, stream: Stream) -> dict[int, str]:
+    """Return a random reply of each due seat, by seat.
+
+    Args:
+        play: a play that is not over.
+        stream: seat n draws from its child n.
+
+    Raises:
+        GameError: as for ``random_reply``.
+    """
+    return {
+        seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()
+    }
+
+
 def teams_of(environment: Environment) -> tuple[int, ...]:
     """Return the team number of each seat, [num_seats], from 0.
 

@@ -22,7 +22,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
     is_searchable,
-    random_reply,
+    random_replies,
     read_reply,
     temporary_play,
 )
@@ -61,17 +61,11 @@ def actions_of(environment: Environment) -> tuple[str, ...] | None:
         stream, turn = Stream.from_seed(number).child("actions"), 0
         with environment_call(environment), temporary_play(environment, stream) as play:
             while not play.done and turn < environment.max_turns:
-                legal = {seat: play.legal(seat) for seat in play.due()}
-                if None in legal.values():
-                    return None
-                actions |= dict.fromkeys(action for words in legal.values() for action in words)
-                draws = stream.child(turn)
-                play.step(
-                    {
-                        seat: random_reply(play, seat, legal[seat], draws.child(seat))
-                        for seat in legal
-                    }
-                )
+                for legal in map(play.legal, play.due()):
+                    if legal is None:
+                        return None
+                    actions |= dict.fromkeys(legal)
+                play.step(random_replies(play, stream.child(turn)))
                 turn += 1
     if len(actions) > num_early:
         raise ConfigError(
@@ -114,8 +108,8 @@ class Coding:
             any_text = spaces.Text(MAX_CHARS, min_length=0, charset=string.printable)
             return any_text, spaces.Dict({"observation": text})
         mask = spaces.Box(0, 1, (len(self.actions),), np.int8)
-        both = spaces.Dict({"observation": text, "action_mask": mask})
-        return spaces.Discrete(len(self.actions)), both
+        text_and_mask = spaces.Dict({"observation": text, "action_mask": mask})
+        return spaces.Discrete(len(self.actions)), text_and_mask
 
     def observe(self, episode: ExternalEpisode, seat: int) -> Observed:
         """Return the observation and the info of a seat.
